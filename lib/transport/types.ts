@@ -1,0 +1,106 @@
+/**
+ * What a role needs from NATS, whichever backend serves it. `requester/`, `receiver/` and `flow/`
+ * see nothing of `transport/` but this file.
+ * @module
+ */
+
+/** The planes that belong to one process (wire-protocol.md section 1, subjects 2 to 6). */
+export type Plane =
+  | "responses"
+  | "sessions.downstream"
+  | "sessions.upstream"
+  | "control"
+  | "cancel";
+
+/** One message as it came. `data` and `headers` are views: copy them before the first `await`. */
+export interface Inbound {
+  /** Last dot-separated token of the subject: the flow's id. */
+  readonly token: string;
+  /** Payload, possibly empty. */
+  readonly data: Uint8Array;
+  /** Subject for an answer, or `""`. */
+  readonly reply: string;
+  /** The NATS header block from `NATS/1.0` on, or null (see `protocol/nats_headers.ts`). */
+  readonly headers: Uint8Array | null;
+}
+
+/** A request from the shared plane. In Core the settling calls do nothing. */
+export interface Delivery extends Inbound {
+  /** The work is done, or an answer explains why it never will be. */
+  ack(): void;
+  /** Another receiver may do better, after `delayMs`. */
+  nak(delayMs: number): void;
+  /** Never deliver this again. */
+  term(reason: string): void;
+  /** Still at it: start the redelivery clock anew. */
+  working(): void;
+}
+
+/** What may go with a publish. */
+export interface PublishOptions {
+  /** Reply subject. */
+  readonly reply?: string;
+  /** A complete header block from `encodeNatsHeaders`. */
+  readonly headers?: Uint8Array;
+}
+
+/** The request plane of a receiver. */
+export interface RequestConsumer {
+  /** Leaves the pool; what is already on its way is still delivered. Resolves when no more comes. */
+  pause(): Promise<void>;
+  /** Joins the pool again. */
+  resume(): void;
+}
+
+/** A snapshot of the link, for readiness, pages and logs. Never holds a secret. */
+export interface TransportStatus {
+  readonly connected: boolean;
+  readonly status: "connecting" | "connected" | "reconnecting" | "closed";
+  readonly backend: "core" | "jetstream";
+  /** Why that backend. */
+  readonly backendReason: string;
+  /** `host:port` of the server, without credentials, or null. */
+  readonly server: string | null;
+  /** The server's INFO, or null. */
+  readonly serverInfo: Readonly<Record<string, unknown>> | null;
+  /** Largest whole message, in bytes; 0 before the first connect. Read again at each connect. */
+  readonly maxPayload: number;
+  readonly roundTripMs: number | null;
+  readonly reconnects: number;
+  readonly lastError: string | null;
+  readonly sentMessages: number;
+  readonly receivedMessages: number;
+  readonly sentBytes: number;
+  readonly receivedBytes: number;
+}
+
+/** NATS as the roles see it. */
+export interface Transport {
+  readonly connected: boolean;
+  /** Largest whole message (header block and payload), in bytes; 0 while unknown. */
+  readonly maxPayload: number;
+  /** Bytes accepted by `publish` and not yet handed to the kernel. */
+  readonly pendingBytes: number;
+  /**
+   * Sends one message whose payload is `parts` in order. The bytes are copied before it returns.
+   * Returns false when there is no connection: nothing was sent and nothing is kept.
+   * @throws {MessageTooLargeError} the message is larger than `maxPayload`.
+   * @throws {TypeError} subject or reply is not one that may be published to.
+   */
+  publish(subject: string, parts: readonly Uint8Array[], options?: PublishOptions): boolean;
+  /** Resolves when `pendingBytes` is below the bound at which senders must wait, or when the link is down. */
+  drained(): Promise<void>;
+  /** Round trip to the server: all that was published before has been taken. Rejects when the link is down. */
+  flush(): Promise<void>;
+  /** Takes requests from the shared plane: queue group in Core, durable consumer in JetStream. */
+  consumeRequests(handler: (delivery: Delivery) => void): RequestConsumer;
+  /** Listens on one plane of this process; one subscription for the plane, never one per flow. */
+  consumePlane(plane: Plane, handler: (message: Inbound) => void): void;
+  /** Listens on the cancel plane that all receivers share (`cancel._pool`, extensions.md section 1). */
+  consumePoolCancels(handler: (message: Inbound) => void): void;
+  /** Calls `listener` at each change of `connected`. */
+  onConnection(listener: (connected: boolean) => void): void;
+  status(): TransportStatus;
+  /** Sends what is pending (bounded by 2 s), then closes. */
+  close(): Promise<void>;
+}
