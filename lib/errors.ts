@@ -35,6 +35,7 @@ export const FAILURES = {
   bad_request: { http: 400, socks: 0x01 },
   no_upstream: { http: 503, socks: 0x01 },
   canceled: { http: 503, socks: 0x01 },
+  stopping: { http: 503, socks: 0x01, retryAfterS: 1 },
   internal: { http: 502, socks: 0x01 },
 } as const satisfies Record<string, FailureAnswer>;
 

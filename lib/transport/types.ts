@@ -72,6 +72,8 @@ export interface TransportStatus {
   readonly receivedMessages: number;
   readonly sentBytes: number;
   readonly receivedBytes: number;
+  /** Planes whose subscription the server refused, e.g. `requests`: the process cannot do its work. */
+  readonly planesDenied: readonly string[];
 }
 
 /** NATS as the roles see it. */

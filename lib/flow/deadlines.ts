@@ -1,0 +1,81 @@
+/**
+ * Many deadlines of one length, one timer. All waits of a kind last equally long, so they end in the
+ * order in which they began: adding and removing one costs no timer of its own.
+ * @module
+ */
+
+/** One running wait. */
+export interface Deadline {
+  /** The wait is over; its action will not run. Does nothing when it ran already. */
+  cancel(): void;
+}
+
+interface Entry extends Deadline {
+  at: number;
+  run: (() => void) | null;
+  previous: Entry;
+  next: Entry;
+}
+
+/** Deadlines that all end `durationMs` after they were started. */
+export class Deadlines {
+  readonly #durationMs: number;
+  readonly #ring: Entry;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(durationMs: number) {
+    this.#durationMs = durationMs;
+    const ring = { at: 0, run: null, cancel: () => {} } as unknown as Entry;
+    ring.previous = ring.next = ring;
+    this.#ring = ring;
+  }
+
+  /** Runs `run` once, `durationMs` from now, unless the deadline is cancelled before. */
+  start(run: () => void): Deadline {
+    const ring = this.#ring;
+    const entry: Entry = {
+      at: performance.now() + this.#durationMs,
+      run,
+      previous: ring.previous,
+      next: ring,
+      cancel: () => remove(entry),
+    };
+    ring.previous.next = entry;
+    ring.previous = entry;
+    if (this.#timer === undefined) this.#arm(this.#durationMs);
+    return entry;
+  }
+
+  /** Cancels all and stops the timer. */
+  close(): void {
+    const ring = this.#ring;
+    while (ring.next !== ring) remove(ring.next);
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #arm(delayMs: number): void {
+    const timer = setTimeout(() => this.#fire(), Math.max(1, Math.ceil(delayMs)));
+    Deno.unrefTimer(timer);
+    this.#timer = timer;
+  }
+
+  #fire(): void {
+    this.#timer = undefined;
+    const now = performance.now();
+    const ring = this.#ring;
+    while (ring.next !== ring && ring.next.at <= now) {
+      const { run } = ring.next;
+      remove(ring.next);
+      run?.();
+    }
+    if (ring.next !== ring && this.#timer === undefined) this.#arm(ring.next.at - now);
+  }
+}
+
+function remove(entry: Entry): void {
+  if (entry.run === null) return;
+  entry.run = null;
+  entry.previous.next = entry.next;
+  entry.next.previous = entry.previous;
+}

@@ -1,0 +1,45 @@
+/**
+ * Unguessable ids. Whoever knows an id could send events for it, so all have 128 random bits.
+ * @module
+ */
+
+const POOL_BYTES = 4096;
+const HEX: readonly string[] = Array.from(
+  { length: 256 },
+  (_, octet) => octet.toString(16).padStart(2, "0"),
+);
+const pool = new Uint8Array(POOL_BYTES);
+let used = POOL_BYTES;
+
+function take(bytes: number): number {
+  if (used + bytes > POOL_BYTES) {
+    crypto.getRandomValues(pool);
+    used = 0;
+  }
+  used += bytes;
+  return used - bytes;
+}
+
+/** 32 lower-case hex digits, as nats-proxy makes its ids. */
+export function newId(): string {
+  const from = take(16);
+  let id = "";
+  for (let i = from; i < from + 16; i++) id += HEX[pool[i]!];
+  pool.fill(0, from, from + 16);
+  return id;
+}
+
+/** The 8 random octets that tell one execution of a request from another (extensions.md section 1). */
+export function newEpoch(): Uint8Array {
+  const from = take(8);
+  const epoch = pool.slice(from, from + 8);
+  pool.fill(0, from, from + 8);
+  return epoch;
+}
+
+/** Lower-case hex of some octets. */
+export function hex(bytes: Uint8Array): string {
+  let text = "";
+  for (const octet of bytes) text += HEX[octet];
+  return text;
+}

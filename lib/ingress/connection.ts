@@ -1,0 +1,407 @@
+/**
+ * One client connection: heads in, bodies in, one response after the other out.
+ * @module
+ */
+import type { Deadline, Deadlines } from "../flow/deadlines.ts";
+import { BodyDecoder } from "../http1/body.ts";
+import type { RequestHead } from "../http1/head.ts";
+import { HttpSyntaxError } from "../http1/error.ts";
+import { parseRequestHead } from "../http1/parse.ts";
+import { HeadScanner } from "../http1/scan.ts";
+import { BufferedWriter } from "../net/buffered_writer.ts";
+import { SocketReader } from "../net/socket_reader.ts";
+import { answerError } from "./answers.ts";
+import { type ResponseEnd, ResponseWriter } from "./response_writer.ts";
+
+/** One request, handed to a {@linkcode RequestHandler} as soon as its head is there. */
+export interface IngressRequest {
+  /** Views of the read buffer: good until the handler returns or calls `readBody`. */
+  readonly head: RequestHead;
+  readonly response: ResponseWriter;
+  /** Address of the client's end, without a port. */
+  readonly clientAddress: string;
+  /**
+   * Collects the body, which is there as far as the head says; null when the head announces none.
+   * Asks a waiting client to go on (100). After `too_large` and `broken` the response, if there is to
+   * be one, is the last of its connection.
+   */
+  readBody(maxBytes: number): Promise<BodyResult>;
+}
+
+export type BodyResult =
+  | { readonly kind: "body"; readonly bytes: Uint8Array | null }
+  | { readonly kind: "too_large" }
+  /** Not HTTP, given up by the client, or too slow; `status` is 400, 408, or 0 when nobody waits. */
+  | { readonly kind: "broken"; readonly status: number; readonly reason: string };
+
+/** Takes requests; it must end each response in one way or another. */
+export type RequestHandler = (request: IngressRequest) => void;
+
+/** What all connections of a listener share. */
+export interface ConnectionOptions {
+  readonly maxHeaderBytes: number;
+  /** Head from its first octet on; also each wait for a piece of a body. */
+  readonly headerDeadlines: Deadlines;
+  /** From the end of a response, or the connect, to the first octet of the next head. */
+  readonly idleDeadlines: Deadlines;
+  /** From a client's end of input to giving up its response. */
+  readonly halfCloseDeadlines: Deadlines;
+  /** From the last answer to the close while unread input is thrown away. */
+  readonly lingerDeadlines: Deadlines;
+  readonly handler: RequestHandler;
+}
+
+/** The part of `Deno.Conn` that a connection uses. */
+export interface ClientSocket {
+  read(into: Uint8Array): Promise<number | null>;
+  write(bytes: Uint8Array): Promise<number>;
+  closeWrite(): Promise<void>;
+  close(): void;
+}
+
+/** Most octets that are read ahead while a response is under way. */
+const READ_AHEAD_BYTES = 64 * 1024;
+/** Most octets that are thrown away before a close. */
+const LINGER_BYTES = 256 * 1024;
+
+/** Serves one socket until it is closed; `run` never rejects. */
+export class ClientConnection {
+  readonly #socket: ClientSocket;
+  readonly #options: ConnectionOptions;
+  readonly #reader: SocketReader;
+  readonly #writer: BufferedWriter;
+  readonly #scanner: HeadScanner;
+  readonly #clientAddress: string;
+  #response: ResponseWriter | null = null;
+  #halfClose: Deadline | null = null;
+  #watching = false;
+  #draining = false;
+  #closed = false;
+
+  constructor(socket: ClientSocket, clientAddress: string, options: ConnectionOptions) {
+    this.#socket = socket;
+    this.#clientAddress = clientAddress;
+    this.#options = options;
+    this.#reader = new SocketReader(socket);
+    this.#writer = new BufferedWriter(socket, {
+      onTaken: () => this.#response?.onTaken?.(),
+      onError: () => this.close(),
+    });
+    this.#scanner = new HeadScanner(options.maxHeaderBytes);
+  }
+
+  /** Whether no request is under way. */
+  get idle(): boolean {
+    return this.#response === null;
+  }
+
+  /** Closes now when idle, else after the response under way. */
+  drain(): void {
+    this.#draining = true;
+    this.#response?.closeAfter();
+    if (this.idle) this.close();
+  }
+
+  /** Closes the socket at once; a response under way is over. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#halfClose?.cancel();
+    this.#writer.fail(new Error("the connection is closed"));
+    try {
+      this.#socket.close();
+    } catch {
+      // It was closed by the other side in between.
+    }
+    this.#response?.gone();
+    this.#reader.close();
+  }
+
+  /** Serves requests until the connection ends. */
+  async run(): Promise<void> {
+    try {
+      let end: ResponseEnd = "keep";
+      while (end === "keep" && !this.#closed) {
+        if (!await this.#headIsThere()) break;
+        end = this.#fault === null ? await this.#serveOne() : await this.#refuse(this.#fault);
+        if (this.#draining && end === "keep") end = "close";
+      }
+      await this.#closeOrderly();
+    } catch {
+      // The socket broke: whoever waited for it has been told by `close`.
+    } finally {
+      this.close();
+    }
+  }
+
+  #headEnd = -1;
+  #fault: Fault | null = null;
+
+  /**
+   * Waits until a whole head is in the buffer, or something that cannot become one (`#fault`). False
+   * when the client sent nothing more.
+   */
+  async #headIsThere(): Promise<boolean> {
+    const reader = this.#reader;
+    if (reader.unread === 0) {
+      if (this.#draining) return false;
+      const idle = this.#options.idleDeadlines.start(() => this.close());
+      try {
+        if (!await reader.more()) return false;
+      } finally {
+        idle.cancel();
+      }
+    }
+    this.#scanner.reset();
+    if (this.#scan()) return true;
+    const clock = new Clock(this.#options.headerDeadlines);
+    try {
+      do {
+        const more = await clock.limit(reader.more());
+        if (more === null) {
+          this.#fault = { status: 408, reason: "The request head took too long" };
+          return true;
+        }
+        if (!more) return false;
+      } while (!this.#scan());
+      return true;
+    } finally {
+      clock.stop();
+    }
+  }
+
+  /** Looks for the end of the head; true when there is one, or a fault. */
+  #scan(): boolean {
+    const { buffer, start, end } = this.#reader;
+    try {
+      this.#headEnd = this.#scanner.scan(buffer, start, end);
+      return this.#headEnd >= 0;
+    } catch (error) {
+      if (!(error instanceof HttpSyntaxError)) throw error;
+      this.#fault = error;
+      return true;
+    }
+  }
+
+  async #serveOne(): Promise<ResponseEnd> {
+    const reader = this.#reader;
+    const headEnd = this.#headEnd;
+    let head: RequestHead;
+    try {
+      head = parseRequestHead(reader.buffer, reader.start, headEnd);
+    } catch (error) {
+      if (!(error instanceof HttpSyntaxError)) throw error;
+      return await this.#refuse(error);
+    }
+    let resolveEnd!: (end: ResponseEnd) => void;
+    const ended = new Promise<ResponseEnd>((resolve) => resolveEnd = resolve);
+    const context = {
+      method: head.method,
+      minor: head.minor,
+      keepAlive: head.keepAlive && !this.#draining,
+    };
+    const response = new ResponseWriter(this.#writer, context, resolveEnd);
+    this.#response = response;
+    reader.start = headEnd;
+    const body = new RequestBody(this.#reader, head, response, this.#options.headerDeadlines);
+    this.#options.handler({
+      head,
+      response,
+      clientAddress: this.#clientAddress,
+      readBody: async (maxBytes) => {
+        const result = await body.read(maxBytes);
+        if (!response.ended) this.#watch();
+        return result;
+      },
+    });
+    if (!response.ended && body.taken) this.#watch();
+    let end = await ended;
+    this.#response = null;
+    this.#halfClose?.cancel();
+    this.#halfClose = null;
+    // Never parse an unread body as the next request (RFC 9112 section 9.3).
+    if (end === "keep" && !body.taken) end = "close";
+    return end;
+  }
+
+  /** Answers something that is no request; the connection ends behind it. */
+  async #refuse(fault: Fault): Promise<ResponseEnd> {
+    return await new Promise((resolve) => {
+      const context = { method: "GET", minor: 1, keepAlive: false };
+      const response = new ResponseWriter(this.#writer, context, resolve);
+      answerError(response, fault.status, fault.reason, codeOf(fault.status));
+    });
+  }
+
+  /** Keeps reading while a response is under way, to notice the client's end. */
+  #watch(): void {
+    if (this.#watching || this.#closed || this.#reader.unread >= READ_AHEAD_BYTES) return;
+    this.#watching = true;
+    this.#reader.more().then((more) => {
+      this.#watching = false;
+      if (this.#response === null || this.#closed) return;
+      if (more) this.#watch();
+      else this.#clientEnded();
+    }, () => {
+      this.#watching = false;
+      this.close();
+    });
+  }
+
+  /**
+   * The client has sent its last octet. Most have left; one that only shut its sending side down gets
+   * what can be answered soon, and all that was already on its way.
+   */
+  #clientEnded(): void {
+    if (this.#halfClose !== null) return;
+    this.#halfClose = this.#options.halfCloseDeadlines.start(() => this.close());
+  }
+
+  /**
+   * Sends what is pending and our end of input, then throws away what still comes in for a bounded
+   * while: closing with unread input would reset the connection and could take the answer with it
+   * (RFC 9112 section 9.6).
+   */
+  async #closeOrderly(): Promise<void> {
+    if (this.#closed) return;
+    const linger = this.#options.lingerDeadlines.start(() => this.close());
+    try {
+      await this.#writer.flushed();
+      await this.#socket.closeWrite();
+      for (let dropped = 0; dropped < LINGER_BYTES && !this.#closed;) {
+        dropped += this.#reader.unread;
+        this.#reader.start = this.#reader.end;
+        if (!await this.#reader.more()) break;
+      }
+    } catch {
+      // The client has left; nothing more can be done for it.
+    } finally {
+      linger.cancel();
+    }
+  }
+}
+
+/** The body of one request, read when the handler wants it. */
+class RequestBody {
+  readonly #reader: SocketReader;
+  readonly #head: RequestHead;
+  readonly #response: ResponseWriter;
+  readonly #deadlines: Deadlines;
+  /** Whether nothing of the body is left to read. */
+  taken: boolean;
+
+  constructor(
+    reader: SocketReader,
+    head: RequestHead,
+    response: ResponseWriter,
+    deadlines: Deadlines,
+  ) {
+    this.#reader = reader;
+    this.#head = head;
+    this.#response = response;
+    this.#deadlines = deadlines;
+    this.taken = head.framing.kind === "none" ||
+      (head.framing.kind === "length" && head.framing.length === 0);
+  }
+
+  async read(maxBytes: number): Promise<BodyResult> {
+    const { framing } = this.#head;
+    if (framing.kind === "none") return { kind: "body", bytes: null };
+    if (framing.length === 0) return { kind: "body", bytes: new Uint8Array(0) };
+    if (framing.length > maxBytes) return this.#tooLarge();
+    if (this.#head.expectContinue && this.#reader.unread === 0) this.#response.continue();
+    const decoder = new BodyDecoder(framing);
+    const parts = new BodyParts(framing.length);
+    const broken = (status: number, reason: string): BodyResult => {
+      this.#response.closeAfter();
+      return { kind: "broken", status, reason };
+    };
+    try {
+      for (;;) {
+        const { buffer, start, end } = this.#reader;
+        this.#reader.start = decoder.push(buffer, start, end, parts.add);
+        if (parts.bytes > maxBytes) return this.#tooLarge();
+        if (decoder.done) break;
+        const clock = new Clock(this.#deadlines);
+        const more = await clock.limit(this.#reader.more()).finally(() => clock.stop());
+        if (more === null) return broken(408, "The body took too long");
+        if (!more) return broken(400, "The body ended before its announced end");
+      }
+    } catch (error) {
+      if (error instanceof HttpSyntaxError) return broken(error.status, error.reason);
+      return broken(0, "The client left");
+    }
+    this.taken = true;
+    return { kind: "body", bytes: parts.whole() };
+  }
+
+  #tooLarge(): BodyResult {
+    this.#response.closeAfter();
+    return { kind: "too_large" };
+  }
+}
+
+/** Why something is refused before it is a request. */
+interface Fault {
+  readonly status: number;
+  readonly reason: string;
+}
+
+/** One deadline over one or several waits. */
+class Clock {
+  readonly #deadline: Deadline;
+  readonly #late: Promise<null>;
+
+  constructor(deadlines: Deadlines) {
+    let late!: (value: null) => void;
+    this.#late = new Promise((resolve) => late = resolve);
+    this.#deadline = deadlines.start(() => late(null));
+  }
+
+  /** The value of `wait`, or null when the deadline comes first. */
+  limit<T>(wait: Promise<T>): Promise<T | null> {
+    return Promise.race([wait, this.#late]);
+  }
+
+  stop(): void {
+    this.#deadline.cancel();
+  }
+}
+
+/** Collects a body; one allocation when its length is known. */
+class BodyParts {
+  #buffer: Uint8Array;
+  bytes = 0;
+
+  constructor(expected: number) {
+    this.#buffer = new Uint8Array(expected > 0 ? expected : 0);
+  }
+
+  readonly add = (from: Uint8Array, start: number, end: number): void => {
+    const need = this.bytes + end - start;
+    if (need > this.#buffer.length) {
+      const grown = new Uint8Array(Math.max(need, this.#buffer.length * 2, 4096));
+      grown.set(this.#buffer.subarray(0, this.bytes));
+      this.#buffer = grown;
+    }
+    this.#buffer.set(from.subarray(start, end), this.bytes);
+    this.bytes = need;
+  };
+
+  whole(): Uint8Array {
+    return this.#buffer.subarray(0, this.bytes);
+  }
+}
+
+function codeOf(status: number): string {
+  switch (status) {
+    case 408:
+      return "request_timeout";
+    case 414:
+      return "target_too_long";
+    case 431:
+      return "head_too_large";
+    default:
+      return "bad_request";
+  }
+}

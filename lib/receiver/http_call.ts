@@ -1,0 +1,127 @@
+/**
+ * Carries out one HTTP request: upstream call out, response back through a responder.
+ * @module
+ */
+import { errorText, FlowError } from "../errors.ts";
+import type { ResponseHead } from "../http1/head.ts";
+import type { HttpPayload } from "../protocol/envelope.ts";
+import type { Responder } from "./responder.ts";
+import type { UpstreamClient } from "./upstream_client.ts";
+import { StaleConnectionError, type UpstreamConnection } from "./upstream_connection.ts";
+
+/** Methods that may be sent once more when a kept connection turns out to be dead. */
+const IDEMPOTENT = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
+/** An unsafe request takes only a connection that was in use so recently. */
+const FRESH_IDLE_MS = 250;
+
+export interface HttpCallOptions {
+  readonly client: UpstreamClient;
+  readonly request: HttpPayload;
+  /** The head to send, from `encodeUpstreamHead`. */
+  readonly head: Uint8Array;
+  readonly responder: Responder;
+  /** Time to the response head, in ms; 0 for none. */
+  readonly headTimeoutMs: number;
+  /** Called when the response head is there, or the call has failed before. */
+  readonly onHead: () => void;
+}
+
+/** One call. `run` resolves when it is over; it never rejects. */
+export class HttpCall {
+  readonly #options: HttpCallOptions;
+  readonly #abort = new AbortController();
+  #connection: UpstreamConnection | null = null;
+  #timedOut = false;
+  #done = false;
+
+  constructor(options: HttpCallOptions) {
+    this.#options = options;
+  }
+
+  /** Ends the upstream call now; the responder has been told already. */
+  abort(): void {
+    if (this.#done) return;
+    this.#abort.abort();
+    this.#connection?.close();
+  }
+
+  /** The failure that ended the call, or null. */
+  async run(): Promise<FlowError | null> {
+    const { responder, onHead, headTimeoutMs } = this.#options;
+    const timer = headTimeoutMs > 0
+      ? setTimeout(() => {
+        this.#timedOut = true;
+        this.abort();
+      }, headTimeoutMs)
+      : undefined;
+    try {
+      const head = await this.#exchange();
+      clearTimeout(timer);
+      onHead();
+      await this.#body(head);
+      this.#options.client.release(this.#connection!);
+      return null;
+    } catch (error) {
+      this.#connection?.close();
+      const failure = this.#failure(error);
+      responder.fail(failure.code, failure.message);
+      return failure;
+    } finally {
+      clearTimeout(timer);
+      this.#done = true;
+      onHead();
+    }
+  }
+
+  /** Sends the request and reads the head, on a fresh connection if the kept one was dead. */
+  async #exchange(): Promise<ResponseHead> {
+    const { client, request, head } = this.#options;
+    const again = IDEMPOTENT.has(request.method);
+    const kept = client.reuse(again ? Infinity : FRESH_IDLE_MS);
+    if (kept !== undefined) {
+      this.#connection = kept;
+      kept.send(head, request.body);
+      try {
+        return await kept.readHead(request.method);
+      } catch (error) {
+        kept.close();
+        if (!(error instanceof StaleConnectionError) || !again || this.#abort.signal.aborted) {
+          throw error;
+        }
+      }
+    }
+    const connection = await client.open(this.#abort.signal);
+    this.#connection = connection;
+    connection.send(head, request.body);
+    return await connection.readHead(request.method);
+  }
+
+  async #body(head: ResponseHead): Promise<void> {
+    const { responder } = this.#options;
+    const connection = this.#connection!;
+    let piece = connection.bufferedBody();
+    await responder.head(head, piece.buffer, piece.start, piece.end, piece.last);
+    while (!piece.last) {
+      if (responder.ended) {
+        throw new FlowError("canceled", "Nobody waits for the response any more");
+      }
+      piece = await connection.readBody();
+      await responder.body(piece.buffer, piece.start, piece.end, piece.last);
+    }
+  }
+
+  #failure(error: unknown): FlowError {
+    if (this.#timedOut) {
+      const seconds = this.#options.headTimeoutMs / 1000;
+      return new FlowError("target_timeout", `No response head from the upstream in ${seconds} s`);
+    }
+    if (this.#abort.signal.aborted) return new FlowError("canceled", "The call was cancelled");
+    if (error instanceof FlowError) return error;
+    if (error instanceof StaleConnectionError) {
+      return new FlowError("target_broken", "The upstream closed before its response", {
+        cause: error,
+      });
+    }
+    return new FlowError("internal", `Unexpected: ${errorText(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * How a receiver answers, whatever form its requester understands.
+ * @module
+ */
+import type { FailureCode } from "../errors.ts";
+import type { ResponseHead } from "../http1/head.ts";
+
+/** Answers one request. After `finish` or `fail` nothing more is published. */
+export interface Responder {
+  /**
+   * Takes the head, and the beginning of the body that is already at hand, as views. Resolves when all
+   * of it has been published; until then the views must stay.
+   * @param last the body is complete with this
+   */
+  head(
+    head: ResponseHead,
+    buffer: Uint8Array,
+    start: number,
+    end: number,
+    last: boolean,
+  ): Promise<void> | void;
+  /** Takes more of the body; as `head`. */
+  body(buffer: Uint8Array, start: number, end: number, last: boolean): Promise<void> | void;
+  /** Answers with a failure, or breaks the response off when a head is out. */
+  fail(code: FailureCode, text: string): void;
+  /** A grant of incremental credit came. */
+  credit(bytes: number): void;
+  /** Nobody waits any more: nothing is published from now on, waiters go on. */
+  cancel(reason: string): void;
+  readonly headSent: boolean;
+  readonly ended: boolean;
+  /** Body bytes published. */
+  readonly bodyBytes: number;
+  /** Status that was published, 0 before. */
+  readonly status: number;
+}

@@ -1,0 +1,88 @@
+/**
+ * The octets of a request to an upstream (RFC 9112 section 3). What comes in was sent by a peer: all of
+ * it is checked again before it is written.
+ * @module
+ */
+import { FlowError } from "../errors.ts";
+import { latin1 } from "../http1/encode.ts";
+import {
+  FieldId,
+  fieldIdOf,
+  isFieldValue,
+  isHopByHop,
+  isRequestTarget,
+  isToken,
+} from "../http1/field.ts";
+import type { HttpPayload } from "../protocol/envelope.ts";
+
+/** How the target is addressed. */
+export interface UpstreamRules {
+  /** Path prefix of UPSTREAM_URL, without a slash at its end. */
+  readonly prefix: string;
+  /** Authority of UPSTREAM_URL, for `Host`. */
+  readonly authority: string;
+  /** Whether `Host` is that authority, or what the client sent. */
+  readonly host: "upstream" | "client";
+}
+
+/**
+ * Encodes the head of a request; its body follows as it is, `Content-Length` long.
+ * @throws {FlowError} `bad_request`: a method, target, name or value that HTTP cannot carry
+ */
+export function encodeUpstreamHead(request: HttpPayload, rules: UpstreamRules): Uint8Array {
+  const { method, path, fields, body } = request;
+  if (!isToken(method)) throw bad("Invalid method");
+  if (!isRequestTarget(path)) throw bad("Invalid path");
+  const target = path === "*" ? path : rules.prefix + path;
+  if (path !== "*" && !path.startsWith("/")) throw bad("Invalid path");
+  let head = `${method} ${target} HTTP/1.1\r\n`;
+  let hosted = false;
+  let sized = false;
+  const clientHost = rules.host === "client" ? hostOf(request) : null;
+  const hostLine = `Host: ${clientHost ?? rules.authority}\r\n`;
+  if (!request.ordered) {
+    head += hostLine;
+    hosted = true;
+  }
+  for (const [name, value] of fields) {
+    const id = fieldIdOf(name);
+    if (isHopByHop(id)) continue;
+    if (id === FieldId.Host) {
+      if (!hosted) head += hostLine;
+      hosted = true;
+      continue;
+    }
+    if (id === FieldId.ContentLength) {
+      // Where the client had it; natsway's own count of what is sent.
+      if (body !== null && !sized) head += `${name}: ${body.length}\r\n`;
+      sized = true;
+      continue;
+    }
+    if (!isToken(name)) throw bad("Invalid header name");
+    if (!isFieldValue(value)) throw bad(`Invalid value of header ${name}`);
+    head += `${name}: ${value}\r\n`;
+  }
+  if (!hosted) head += hostLine;
+  if (!sized && needsLength(request)) head += `Content-Length: ${body?.length ?? 0}\r\n`;
+  return latin1(`${head}\r\n`);
+}
+
+/**
+ * Whether a length has to be said that no field gave. A Ruby peer gives null for an empty body, so a
+ * method that means one gets its 0 (RFC 9110 section 8.6).
+ */
+function needsLength(request: HttpPayload): boolean {
+  if (request.body !== null) return true;
+  return !request.ordered && /^(?:POST|PUT|PATCH)$/.test(request.method);
+}
+
+function hostOf(request: HttpPayload): string | null {
+  for (const [name, value] of request.fields) {
+    if (fieldIdOf(name) === FieldId.Host && isFieldValue(value) && value !== "") return value;
+  }
+  return null;
+}
+
+function bad(text: string): FlowError {
+  return new FlowError("bad_request", text);
+}

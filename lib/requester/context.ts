@@ -1,0 +1,38 @@
+/**
+ * What all exchanges of a requester share.
+ * @module
+ */
+import type { Deadlines } from "../flow/deadlines.ts";
+import type { Flow, FlowEnd } from "../flow/registry.ts";
+import type { Logger } from "../logger.ts";
+import type { CreditSizes } from "../protocol/credit.ts";
+import type { ResponseInfoCache } from "../protocol/response_info.ts";
+import type { Roots } from "../protocol/subjects.ts";
+import type { Transport } from "../transport/types.ts";
+
+export interface RequesterContext {
+  readonly transport: Transport;
+  readonly roots: Roots;
+  readonly serviceId: string;
+  readonly logger: Logger;
+  /** Wait for the first event. */
+  readonly responseDeadlines: Deadlines;
+  readonly responseTimeoutMs: number;
+  /** Wait for each next event of a Ruby peer; null for no limit. */
+  readonly streamDeadlines: Deadlines | null;
+  readonly streamTimeoutMs: number;
+  /** Longest silence of a natsway peer. */
+  readonly peerDeadlines: Deadlines;
+  readonly infoCache: ResponseInfoCache;
+  /** The `Via` line for responses, with CRLF, or `""`. */
+  readonly viaLine: string;
+  creditSizes(): CreditSizes;
+  /** Publishes a cancel; false when there is no connection. */
+  publishCancel(
+    subject: string,
+    cancel: { requestId: string; reason: string; epoch: string | null },
+    reply?: string,
+  ): boolean;
+  /** Called once by each exchange. */
+  finished(flow: Flow, end: FlowEnd, detail: string | undefined): void;
+}

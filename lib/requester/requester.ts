@@ -1,0 +1,254 @@
+/**
+ * The requester: carries the requests of its clients over NATS.
+ * @module
+ */
+import { errorText, FlowError, MessageTooLargeError } from "../errors.ts";
+import { Deadlines } from "../flow/deadlines.ts";
+import { newId } from "../flow/ids.ts";
+import type { Flow, FlowEnd, FlowRegistry } from "../flow/registry.ts";
+import { isRequestTarget } from "../http1/field.ts";
+import { answerError, answerFailure } from "../ingress/answers.ts";
+import type { IngressRequest } from "../ingress/connection.ts";
+import type { Logger } from "../logger.ts";
+import { encodeCancel } from "../protocol/cancel.ts";
+import { creditSizes } from "../protocol/credit.ts";
+import { encodeHttpRequest } from "../protocol/envelope.ts";
+import { encodeNatsHeaders } from "../protocol/nats_headers.ts";
+import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
+import { ResponseInfoCache } from "../protocol/response_info.ts";
+import { requestSubject, responseSubject, type Roots } from "../protocol/subjects.ts";
+import type { Inbound, Transport } from "../transport/types.ts";
+import type { RequesterContext } from "./context.ts";
+import { answerUnknown, HttpExchange } from "./exchange.ts";
+import { answerTrace } from "./max_forwards.ts";
+import { chooseBody, largestBody } from "./request_body.ts";
+import {
+  type CrossingFields,
+  crossingFields,
+  type ForwardedMode,
+  isLoop,
+  maxForwards,
+} from "./request_fields.ts";
+
+export interface RequesterOptions {
+  readonly transport: Transport;
+  readonly registry: FlowRegistry;
+  readonly logger: Logger;
+  readonly roots: Roots;
+  readonly serviceId: string;
+  /** Id of this process among all that ever ran. */
+  readonly instance: string;
+  readonly responseTimeoutMs: number;
+  /** 0 for no limit. */
+  readonly streamTimeoutMs: number;
+  readonly peerTimeoutMs: number;
+  readonly inlineBodyBytes: number;
+  readonly maxBodyBytes: number;
+  readonly frameBytes: number;
+  readonly peers: "natsway" | "mixed";
+  readonly forwardedHeaders: ForwardedMode;
+  /** Pseudonym for `Via`, or null. */
+  readonly via: string | null;
+  /** State of the service, for the 503 of a process that is not in service. */
+  readonly runtime: () => { state: string; details: Record<string, unknown> };
+}
+
+/** Requester's half of the bridge: `handle` takes requests, the responses plane brings answers. */
+export class Requester {
+  readonly #options: RequesterOptions;
+  readonly #context: RequesterContext;
+  readonly #exchanges = new Map<string, HttpExchange>();
+  readonly #deadlines: Deadlines[];
+
+  constructor(options: RequesterOptions) {
+    this.#options = options;
+    const { transport, roots, serviceId } = options;
+    const response = new Deadlines(options.responseTimeoutMs);
+    const stream = options.streamTimeoutMs > 0 ? new Deadlines(options.streamTimeoutMs) : null;
+    const peer = new Deadlines(options.peerTimeoutMs);
+    this.#deadlines = stream === null ? [response, peer] : [response, stream, peer];
+    this.#context = {
+      transport,
+      roots,
+      serviceId,
+      logger: options.logger,
+      responseDeadlines: response,
+      responseTimeoutMs: options.responseTimeoutMs,
+      streamDeadlines: stream,
+      streamTimeoutMs: options.streamTimeoutMs,
+      peerDeadlines: peer,
+      infoCache: new ResponseInfoCache(),
+      viaLine: options.via === null ? "" : `Via: 1.1 ${options.via}\r\n`,
+      creditSizes: () => creditSizes(transport.maxPayload),
+      publishCancel: (subject, cancel, reply) =>
+        transport.publish(
+          subject,
+          [encodeCancel({ ...cancel, serviceId }, new Date())],
+          reply === undefined ? {} : { reply },
+        ),
+      finished: (flow, end, detail) => this.#finished(flow, end, detail),
+    };
+  }
+
+  /** Begins to listen for answers. */
+  start(): void {
+    this.#options.transport.consumePlane("responses", (message) => this.#receive(message));
+    this.#options.transport.onConnection((connected) => {
+      if (!connected) { for (const exchange of [...this.#exchanges.values()]) exchange.linkLost(); }
+    });
+  }
+
+  /** Breaks off whatever is still under way, and stops the clocks. */
+  stop(): void {
+    for (const exchange of [...this.#exchanges.values()]) {
+      exchange.stop("canceled", "natsway is stopping");
+    }
+    for (const deadlines of this.#deadlines) deadlines.close();
+  }
+
+  /** Serves one request in origin form (or `*`); errors are answered, never thrown. */
+  handle(request: IngressRequest): void {
+    const { head, response } = request;
+    const { via, forwardedHeaders } = this.#options;
+    if (!isRequestTarget(head.target)) {
+      answerError(
+        response,
+        400,
+        "The request target has octets outside 0x21 to 0x7E",
+        "bad_request",
+      );
+      return;
+    }
+    if (via !== null && isLoop(head, via)) {
+      answerFailure(response, "loop", `The request came through ${via} before`);
+      return;
+    }
+    if (maxForwards(head) === 0) {
+      answerTrace(head, response);
+      return;
+    }
+    if (!this.#options.transport.connected) {
+      const { state, details } = this.#options.runtime();
+      answerFailure(response, "nats_down", `Service runtime ${state}`, details);
+      return;
+    }
+    const fields = crossingFields(head, request.clientAddress, {
+      forwarded: forwardedHeaders,
+      via,
+    });
+    const { method, target } = head;
+    if (head.framing.kind === "none") {
+      this.#send(request, method, target, fields, null);
+      return;
+    }
+    void this.#sendWithBody(request, method, target, fields);
+  }
+
+  async #sendWithBody(
+    request: IngressRequest,
+    method: string,
+    target: string,
+    fields: CrossingFields,
+  ): Promise<void> {
+    const { response } = request;
+    const { transport, maxBodyBytes } = this.#options;
+    const room = largestBody(transport.maxPayload);
+    const limit = maxBodyBytes > 0 ? Math.min(maxBodyBytes, room) : room;
+    const result = await request.readBody(limit);
+    if (response.ended) return;
+    switch (result.kind) {
+      case "too_large":
+        this.#answerTooLarge(request, limit);
+        return;
+      case "broken":
+        if (result.status === 0) response.abort();
+        else answerError(response, result.status, result.reason, "bad_request");
+        return;
+      case "body":
+        this.#send(request, method, target, fields, result.bytes);
+    }
+  }
+
+  #answerTooLarge(request: IngressRequest, limit: number): void {
+    const { maxBodyBytes } = this.#options;
+    const setting = maxBodyBytes > 0 && limit === maxBodyBytes
+      ? `MAX_BODY_BYTES (${limit})`
+      : `half of the NATS server's max_payload (${limit} bytes once encoded)`;
+    answerError(request.response, 413, `The request body is over ${setting}`, "body_too_large");
+  }
+
+  #send(
+    request: IngressRequest,
+    method: string,
+    target: string,
+    fields: CrossingFields,
+    bytes: Uint8Array | null,
+  ): void {
+    const { response } = request;
+    const { transport, registry, roots, serviceId, peers, inlineBodyBytes } = this.#options;
+    const textBytes = peers === "mixed" ? Infinity : inlineBodyBytes;
+    const body = chooseBody(bytes, transport.maxPayload, textBytes);
+    if (body === null) {
+      this.#answerTooLarge(request, largestBody(transport.maxPayload));
+      return;
+    }
+    const id = newId();
+    let flow: Flow;
+    try {
+      flow = registry.open(id, "http", method, target);
+    } catch (error) {
+      if (!(error instanceof FlowError)) throw error;
+      answerFailure(response, error.code, error.message);
+      return;
+    }
+    flow.sentBytes = bytes?.length ?? 0;
+    const replyTo = responseSubject(roots, serviceId, id);
+    const envelope = encodeHttpRequest({
+      requestId: id,
+      replyTo,
+      method,
+      path: target,
+      headers: fields.headers,
+      head: fields.head,
+      body,
+      peer: this.#peer(),
+    });
+    const exchange = new HttpExchange(this.#context, flow, response, replyTo);
+    this.#exchanges.set(id, exchange);
+    try {
+      const sent = transport.publish(requestSubject(roots, serviceId, id), [envelope], {
+        reply: replyTo,
+        ...(fields.trace.length > 0 ? { headers: encodeNatsHeaders(fields.trace) } : {}),
+      });
+      if (!sent) exchange.refuse("nats_down", 503, "The connection to NATS was lost");
+    } catch (error) {
+      if (error instanceof MessageTooLargeError) {
+        const message = `The request head does not fit: ${error.message}`;
+        exchange.refuse("head_too_large", 431, message);
+      } else exchange.refuse("internal", 502, errorText(error));
+    }
+  }
+
+  #peer(): PeerInfo {
+    return {
+      instance: this.#options.instance,
+      features: FEATURES,
+      maxMsg: this.#options.transport.maxPayload,
+      ttlMs: this.#options.responseTimeoutMs,
+      window: creditSizes(this.#options.transport.maxPayload).initial,
+    };
+  }
+
+  #receive(message: Inbound): void {
+    const exchange = this.#exchanges.get(message.token);
+    if (exchange === undefined) answerUnknown(this.#context, message);
+    else exchange.receive(message);
+  }
+
+  #finished(flow: Flow, end: FlowEnd, detail: string | undefined): void {
+    this.#exchanges.delete(flow.id);
+    this.#options.registry.close(flow, end, detail);
+  }
+}
+
+const FEATURES: readonly string[] = [FEATURE_RAW];

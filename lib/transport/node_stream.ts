@@ -1,0 +1,144 @@
+/**
+ * A node:net or node:tls socket with the read and write of a `Deno.Conn`. It is there for mutual
+ * TLS alone: `Deno.startTls` takes no client certificate.
+ * @module
+ */
+
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+
+/** PEM texts of a client that shows its own certificate. */
+export interface MutualTls {
+  readonly ca?: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Reads on demand: what nobody reads stays in the kernel, but for node's small read buffer. */
+export class NodeStream {
+  readonly #socket: Socket;
+  #wake: (() => void) | null = null;
+  #ended = false;
+  #failure: Error | null = null;
+  /** What did not fit into the last read. */
+  #rest: Uint8Array | null = null;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on("readable", this.#onEvent);
+    socket.on("end", this.#onEnd);
+    socket.on("close", this.#onEnd);
+    socket.on("error", this.#onError);
+  }
+
+  async read(into: Uint8Array): Promise<number | null> {
+    while (true) {
+      const chunk = this.#rest ?? (this.#socket.read() as Uint8Array | null);
+      if (chunk !== null && chunk.length > 0) {
+        const count = Math.min(chunk.length, into.length);
+        into.set(chunk.subarray(0, count));
+        this.#rest = count < chunk.length ? chunk.subarray(count) : null;
+        return count;
+      }
+      if (this.#failure !== null) throw this.#failure;
+      if (this.#ended) return null;
+      await new Promise<void>((resolve) => this.#wake = resolve);
+    }
+  }
+
+  write(bytes: Uint8Array): Promise<number> {
+    return new Promise((resolve, reject) => {
+      if (this.#failure !== null || this.#ended) {
+        reject(this.#failure ?? new Error("the connection is closed"));
+        return;
+      }
+      this.#socket.write(bytes, (error) => error ? reject(error) : resolve(bytes.length));
+    });
+  }
+
+  close(): void {
+    this.#ended = true;
+    this.#socket.destroy();
+    this.#onEvent();
+  }
+
+  /** Takes the socket back, without listeners, for a handshake on it. */
+  release(): Socket {
+    this.#socket.off("readable", this.#onEvent);
+    this.#socket.off("end", this.#onEnd);
+    this.#socket.off("close", this.#onEnd);
+    this.#socket.off("error", this.#onError);
+    return this.#socket;
+  }
+
+  readonly #onEvent = (): void => {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  };
+
+  readonly #onEnd = (): void => {
+    this.#ended = true;
+    this.#onEvent();
+  };
+
+  readonly #onError = (error: Error): void => {
+    this.#failure ??= error;
+    this.#onEvent();
+  };
+}
+
+/** Connects without TLS. */
+export function dialNode(hostname: string, port: number, signal: AbortSignal): Promise<NodeStream> {
+  return settle(connectTcp({ host: hostname, port }), "connect", signal);
+}
+
+/** Makes TLS with a client certificate of a connected stream. */
+export function startMutualTls(
+  stream: NodeStream,
+  tlsName: string,
+  tls: MutualTls,
+  signal: AbortSignal,
+): Promise<NodeStream> {
+  const socket = connectTls({
+    socket: stream.release(),
+    host: tlsName,
+    servername: tlsName,
+    cert: tls.cert,
+    key: tls.key,
+    ...(tls.ca === undefined ? {} : { ca: [tls.ca] }),
+  });
+  return settle(socket, "secureConnect", signal);
+}
+
+function settle(
+  socket: Socket,
+  event: "connect" | "secureConnect",
+  signal: AbortSignal,
+): Promise<NodeStream> {
+  return new Promise((resolve, reject) => {
+    const fail = (error?: Error) => {
+      finish();
+      socket.destroy();
+      reject(error ?? new Error("the connection was closed"));
+    };
+    const abort = () => fail(new Error("the attempt was ended"));
+    const closed = () => fail();
+    const done = () => {
+      finish();
+      socket.setNoDelay(true);
+      resolve(new NodeStream(socket));
+    };
+    const finish = () => {
+      socket.off(event, done);
+      socket.off("error", fail);
+      socket.off("close", closed);
+      signal.removeEventListener("abort", abort);
+    };
+    socket.on(event, done);
+    socket.on("error", fail);
+    socket.on("close", closed);
+    signal.addEventListener("abort", abort);
+    if (signal.aborted) abort();
+  });
+}

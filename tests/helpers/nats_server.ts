@@ -1,0 +1,200 @@
+/**
+ * A real nats-server of a test's own: its own port on loopback, its own folder, gone at the end.
+ * @module
+ */
+
+export interface NatsOptions {
+  /** Lines of nats-server configuration besides `listen`. */
+  readonly config?: string;
+  /** `old` is Debian's 2.9. @default {"new"} */
+  readonly version?: "new" | "old";
+  /** @default a free port */
+  readonly port?: number;
+}
+
+const READY_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = 5_000;
+
+/** A port that nobody listens on now. */
+export function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  return port;
+}
+
+/** Starts a server and waits until it takes clients. Use it with `await using`. */
+export async function startNats(options: NatsOptions = {}): Promise<NatsServer> {
+  const binary = findNatsServer(options.version ?? "new");
+  // Another process may take the free port before the server does: then another one is tried.
+  for (let attempt = 1;; attempt++) {
+    const server = new NatsServer(binary, options.port ?? freePort(), options.config ?? "");
+    try {
+      await server.restart();
+      return server;
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      if (options.port !== undefined || attempt === 3) throw error;
+    }
+  }
+}
+
+/**
+ * The nats-server for a test: `NATS_SERVER` or the one on PATH; for `old` `NATS_SERVER_OLD` or where
+ * Debian's package puts it.
+ * @throws {Error} there is none; the message says how to name one.
+ */
+export function findNatsServer(version: "new" | "old"): string {
+  const variable = version === "new" ? "NATS_SERVER" : "NATS_SERVER_OLD";
+  const named = Deno.env.get(variable);
+  const candidates = named
+    ? [named]
+    : version === "new"
+    ? ["nats-server"]
+    : ["/usr/sbin/nats-server"];
+  for (const candidate of candidates) {
+    const found = versionOf(candidate);
+    if (found !== null && (version === "new" || /^v?2\.9\./.test(found))) return candidate;
+  }
+  throw new Error(
+    `no ${version === "new" ? "nats-server" : "nats-server 2.9"} for the tests: looked for ` +
+      `${candidates.join(", ")}; install it or set ${variable} to its path`,
+  );
+}
+
+function versionOf(binary: string): string | null {
+  try {
+    const { success, stdout } = new Deno.Command(binary, { args: ["--version"] }).outputSync();
+    if (!success) return null;
+    return new TextDecoder().decode(stdout).trim().replace(/^.*?(v?\d+\.)/, "$1");
+  } catch {
+    return null;
+  }
+}
+
+/** See {@link startNats}. */
+export class NatsServer implements AsyncDisposable {
+  readonly port: number;
+  readonly #binary: string;
+  readonly #folder: string;
+  #process: Deno.ChildProcess | null = null;
+  #logDone: Promise<void> = Promise.resolve();
+  #log = "";
+  #listeners: ((ended: boolean) => void)[] = [];
+
+  constructor(binary: string, port: number, config: string) {
+    this.port = port;
+    this.#binary = binary;
+    this.#folder = Deno.makeTempDirSync({ prefix: "natsway-nats-" });
+    const head = `listen: "127.0.0.1:${port}"\n`;
+    Deno.writeTextFileSync(`${this.#folder}/nats.conf`, head + config);
+  }
+
+  get url(): string {
+    return `nats://127.0.0.1:${this.port}`;
+  }
+
+  get pid(): number {
+    return this.#running().pid;
+  }
+
+  /** What the server has logged since its first start. */
+  get log(): string {
+    return this.#log;
+  }
+
+  /** Replaces the configuration (without `listen`) for the next `restart` or `reload`. */
+  configure(config: string): void {
+    Deno.writeTextFileSync(
+      `${this.#folder}/nats.conf`,
+      `listen: "127.0.0.1:${this.port}"\n${config}`,
+    );
+  }
+
+  /** Makes the server read its configuration again and waits until it has. */
+  async reload(): Promise<void> {
+    const before = this.#log.length;
+    this.#running().kill("SIGHUP");
+    await this.#logged(/Reloaded server configuration|Failed to reload/, before);
+  }
+
+  /** Starts it, after `stop` or `kill`, on the same port; stops it first if it runs. */
+  async restart(): Promise<void> {
+    if (this.#process !== null) await this.stop();
+    const before = this.#log.length;
+    const process = new Deno.Command(this.#binary, {
+      args: ["-c", `${this.#folder}/nats.conf`],
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    this.#process = process;
+    this.#logDone = this.#collect(process.stderr);
+    await this.#logged(/Server is ready/, before);
+  }
+
+  /** Sends a signal. After SIGTERM and SIGKILL waits until the process is gone. */
+  async kill(signal: Deno.Signal): Promise<void> {
+    const process = this.#running();
+    process.kill(signal);
+    if (signal === "SIGTERM" || signal === "SIGKILL") await this.#gone(process);
+  }
+
+  /** Ends it, stopped or not. Its folder stays for a restart. */
+  async stop(): Promise<void> {
+    const process = this.#process;
+    if (process === null) return;
+    try {
+      process.kill("SIGCONT");
+      process.kill("SIGTERM");
+    } catch {
+      // It has ended by itself.
+    }
+    const timer = setTimeout(() => process.kill("SIGKILL"), STOP_TIMEOUT_MS);
+    await this.#gone(process);
+    clearTimeout(timer);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+
+  async #gone(process: Deno.ChildProcess): Promise<void> {
+    await process.status;
+    await this.#logDone;
+    if (this.#process === process) this.#process = null;
+  }
+
+  #running(): Deno.ChildProcess {
+    if (this.#process === null) throw new Error("the nats-server of the test does not run");
+    return this.#process;
+  }
+
+  async #collect(stderr: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const text of stderr.pipeThrough(new TextDecoderStream())) {
+      this.#log += text;
+      for (const listener of this.#listeners) listener(false);
+    }
+    for (const listener of this.#listeners) listener(true);
+  }
+
+  /** Resolves when `pattern` is in the log behind offset `from`; rejects when the server ends first. */
+  #logged(pattern: RegExp, from: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (failure: string | null) => {
+        clearTimeout(timer);
+        this.#listeners = this.#listeners.filter((one) => one !== look);
+        if (failure === null) resolve();
+        else reject(new Error(`${failure} ${pattern}:\n${this.#log.slice(from)}`));
+      };
+      const look = (ended: boolean) => {
+        if (pattern.test(this.#log.slice(from))) settle(null);
+        else if (ended) settle("nats-server ended and did not log");
+      };
+      const timer = setTimeout(() => settle("nats-server did not log in time"), READY_TIMEOUT_MS);
+      this.#listeners.push(look);
+      look(false);
+    });
+  }
+}

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { request } from "../helpers/client.ts";
+import { freePort, startNats } from "../helpers/nats_server.ts";
+import {
+  type Natsway,
+  processExists,
+  runNatsway,
+  startNatsway,
+  TEST_SETTINGS,
+} from "../helpers/natsway.ts";
+import { startUpstream, type Upstream } from "../helpers/upstream.ts";
+import { pause } from "../helpers/wait.ts";
+
+/** Process ids of all descendants (Linux). */
+function descendants(pid: number): number[] {
+  const parents = new Map<number, number[]>();
+  for (const entry of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(entry.name)) continue;
+    try {
+      const stat = Deno.readTextFileSync(`/proc/${entry.name}/stat`);
+      const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+      parents.set(parent, [...parents.get(parent) ?? [], Number(entry.name)]);
+    } catch { /* it has just ended */ }
+  }
+  const found: number[] = [];
+  for (let next = [pid]; next.length > 0;) {
+    next = next.flatMap((parent) => parents.get(parent) ?? []);
+    found.push(...next);
+  }
+  return found;
+}
+
+function embeddedSettings(port: number, upstream: Upstream): Record<string, string> {
+  return {
+    EMBEDDED_NATS_ENABLED: "true",
+    EMBEDDED_NATS_LISTEN: `127.0.0.1:${port}`,
+    UPSTREAM_URL: upstream.url,
+  };
+}
+
+/** A request through `receiver`'s embedded server and a requester of the test's own. */
+async function serves(port: number): Promise<void> {
+  await using requester = await startNatsway("requester", { NATS_URL: `nats://127.0.0.1:${port}` });
+  for (let i = 0;; i++) {
+    const response = await request(requester.port, "/embedded");
+    if (response.status === 200) return;
+    assert.ok(i < 20, `${response.status}`);
+    await pause(100);
+  }
+}
+
+async function startEmbedded(port: number, upstream: Upstream): Promise<Natsway> {
+  return await startNatsway("receiver", embeddedSettings(port, upstream), { ms: 10_000 });
+}
+
+/** Runs a start that must fail because the port is taken. */
+async function cannotStart(port: number, upstream: Upstream): Promise<void> {
+  const result = await runNatsway(["receiver"], {
+    ...TEST_SETTINGS,
+    LOG_LEVEL: "error",
+    ...embeddedSettings(port, upstream),
+  });
+  assert.equal(result.code, 3, result.stderr);
+  assert.ok(result.ms < 5_000, `${result.ms} ms`);
+  const naming = result.stderr.trim().split("\n").filter((line) =>
+    line.includes(`127.0.0.1:${port}`) || line.includes(`${port}`)
+  );
+  assert.equal(naming.length, 1, result.stderr);
+  assert.match(naming[0] ?? "", new RegExp(`127\\.0\\.0\\.1.*${port}`));
+  assert.doesNotMatch(result.stderr, /\n\s+at /);
+}
+
+Deno.test("F45 an occupied embedded port ends the start, and the occupant is left alone", async () => {
+  await using upstream = await startUpstream();
+  await using occupant = await startUpstream(async (connection) => {
+    await connection.waitEnd(60_000);
+  });
+  await cannotStart(occupant.port, upstream);
+  assert.equal(occupant.connections.length, 0, "natsway connected to the foreign listener");
+});
+
+Deno.test("F45 another nats-server on the embedded port is never adopted", async () => {
+  await using upstream = await startUpstream();
+  const monitor = freePort();
+  await using foreign = await startNats({ config: `http: "127.0.0.1:${monitor}"` });
+  const total = async (): Promise<Record<string, unknown>> => {
+    const response = await fetch(`http://127.0.0.1:${monitor}/varz`);
+    const { total_connections, in_msgs, subscriptions } = await response.json();
+    return { total_connections, in_msgs, subscriptions };
+  };
+  const before = await total();
+  await cannotStart(foreign.port, upstream);
+  assert.deepEqual(await total(), before);
+});
+
+Deno.test("F46 SIGTERM: the embedded server is gone before natsway exits, and the next start serves", async () => {
+  await using upstream = await startUpstream();
+  const port = freePort();
+  const first = await startEmbedded(port, upstream);
+  const children = descendants(first.pid);
+  assert.ok(children.length > 0, "no child process");
+  await serves(port);
+  first.kill("SIGTERM");
+  assert.equal((await first.ended()).code, 0, first.described("exit code"));
+  assert.deepEqual(children.filter(processExists), []);
+  await using _second = await startEmbedded(port, upstream);
+  await serves(port);
+});
+
+Deno.test("F46 SIGKILL: the embedded server ends by itself within 5 s, and a start at once serves", async () => {
+  await using upstream = await startUpstream();
+  const port = freePort();
+  const first = await startEmbedded(port, upstream);
+  const children = descendants(first.pid);
+  assert.ok(children.length > 0, "no child process");
+  first.kill("SIGKILL");
+  const killed = performance.now();
+  await first.ended();
+  await using second = await startEmbedded(port, upstream);
+  assert.ok(performance.now() - killed < 10_000);
+  assert.ok(second.running);
+  await serves(port);
+  // The end of a process that is not our child can only be looked for.
+  while (children.some(processExists)) {
+    assert.ok(performance.now() - killed < 5_000, "the orphaned nats-server still runs");
+    await pause(50);
+  }
+});
+
+Deno.test("an embedded server that dies ends natsway with a failure that names it", async () => {
+  await using upstream = await startUpstream();
+  await using natsway = await startEmbedded(freePort(), upstream);
+  for (const pid of descendants(natsway.pid)) {
+    const command = await Deno.readTextFile(`/proc/${pid}/cmdline`);
+    if (/nats-server/.test(command.split("\0")[0] ?? "")) Deno.kill(pid, "SIGKILL");
+  }
+  const status = await natsway.ended(10_000);
+  assert.ok(status.code === 1 || status.code === 3, natsway.described(`exit code ${status.code}`));
+  assert.match(natsway.stderr, /nats-server/);
+});
