@@ -276,7 +276,8 @@ export class Service {
     if (ready === this.#wasReady) return;
     this.#wasReady = ready;
     if (!ready) {
-      this.#logger.warn("not ready", { reason });
+      if (this.#stopping) this.#logger.info("not ready", { reason });
+      else this.#logger.warn("not ready", { reason });
       return;
     }
     const { backend, backendReason, server } = transport;
@@ -316,36 +317,55 @@ async function serve(
   embedded: EmbeddedServer | null,
   logger: Logger,
 ): Promise<number> {
-  const over = Promise.withResolvers<number>();
-  let signals = 0;
-  const onSignal = () => {
-    signals++;
-    if (signals > 1) {
-      logger.warn("second signal: ending at once");
-      over.resolve(ExitCode.Failure);
-    } else {
-      service.stop().then(() => over.resolve(ExitCode.Ok), (error) => {
-        logger.error("stop failed", { error: errorText(error) });
-        over.resolve(ExitCode.Failure);
-      });
-    }
-  };
-  embedded?.died.then((message) => {
-    logger.error(message);
-    over.resolve(ExitCode.CannotStart);
-  });
-  for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, onSignal);
+  const signal = untilSignal();
   try {
-    return await over.promise;
+    const died = embedded === null ? NEVER : embedded.died.then((message) => {
+      logger.error(message);
+      return ExitCode.CannotStart;
+    });
+    const early = await Promise.race([died, signal.first.then(() => null)]);
+    if (early !== null) {
+      await service.stop(0);
+      return early;
+    }
+    const stopped = service.stop().then(() => ExitCode.Ok);
+    const atOnce = signal.second.then(() => {
+      logger.warn("second signal: ending at once");
+      return ExitCode.Failure;
+    });
+    return await Promise.race([stopped, atOnce, died]);
   } finally {
-    for (const signal of STOP_SIGNALS) Deno.removeSignalListener(signal, onSignal);
+    signal.release();
   }
 }
 
-/** Windows knows no SIGTERM. */
-const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
-  ? ["SIGINT"]
-  : ["SIGINT", "SIGTERM"];
+const NEVER = new Promise<never>(() => {});
+
+/** The first and the second SIGINT or SIGTERM from now on, until `release`. */
+export function untilSignal(): {
+  readonly first: Promise<void>;
+  readonly second: Promise<void>;
+  release(): void;
+} {
+  // Windows knows no SIGTERM.
+  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
+  const first = Promise.withResolvers<void>();
+  const second = Promise.withResolvers<void>();
+  let count = 0;
+  const onSignal = () => {
+    count++;
+    if (count === 1) first.resolve();
+    else second.resolve();
+  };
+  for (const signal of signals) Deno.addSignalListener(signal, onSignal);
+  return {
+    first: first.promise,
+    second: second.promise,
+    release: () => {
+      for (const signal of signals) Deno.removeSignalListener(signal, onSignal);
+    },
+  };
+}
 
 /** Whether `ms` passed before the work was done. */
 async function within(ms: number, work: Promise<unknown>): Promise<boolean> {

@@ -98,8 +98,8 @@ export class ResponseWriter {
     const bodyless = status < 200 || status === 204 || status === 304;
     const silent = bodyless || this.#context.method === "HEAD";
     const length = head.declaredLength >= 0 ? head.declaredLength : head.completeLength ?? -1;
-    const passLength = fields !== null && fields.indexOf(FieldId.ContentLength) >= 0 &&
-      status >= 200 && status !== 204 && head.declaredLength >= 0;
+    const passLength = fields !== null && status >= 200 && status !== 204 &&
+      saysLength(fields, head.declaredLength);
     let dated = false;
     if (fields !== null) dated = this.#copyFields(fields, passLength);
     let lines = head.lines ?? "";
@@ -223,6 +223,12 @@ export class ResponseWriter {
     if (from >= 0) this.#writer.write(fields.bytes, from, to);
     return dated;
   }
+}
+
+/** Whether the first Content-Length line can go on as it is. */
+function saysLength(fields: Fields, length: number): boolean {
+  const index = fields.indexOf(FieldId.ContentLength);
+  return index >= 0 && length >= 0 && fields.value(index) === String(length);
 }
 
 const CONTINUE = encoder.encode("HTTP/1.1 100 Continue\r\n\r\n");

@@ -5,7 +5,7 @@
 import { errorText, FlowError } from "../errors.ts";
 import type { ResponseHead } from "../http1/head.ts";
 import type { HttpPayload } from "../protocol/envelope.ts";
-import type { Responder } from "./responder.ts";
+import type { ConnectionGate, Responder } from "./responder.ts";
 import type { UpstreamClient } from "./upstream_client.ts";
 import { StaleConnectionError, type UpstreamConnection } from "./upstream_connection.ts";
 
@@ -20,8 +20,12 @@ export interface HttpCallOptions {
   /** The head to send, from `encodeUpstreamHead`. */
   readonly head: Uint8Array;
   readonly responder: Responder;
+  /** Answers wait here while there is no connection to NATS: their requester may still wait too. */
+  readonly gate: ConnectionGate;
   /** Time to the response head, in ms; 0 for none. */
   readonly headTimeoutMs: number;
+  /** How long an answer is worth something, in ms. */
+  readonly answerTimeoutMs: number;
   /** Called when the response head is there, or the call has failed before. */
   readonly onHead: () => void;
 }
@@ -47,7 +51,7 @@ export class HttpCall {
 
   /** The failure that ended the call, or null. */
   async run(): Promise<FlowError | null> {
-    const { responder, onHead, headTimeoutMs } = this.#options;
+    const { responder, onHead, headTimeoutMs, gate, answerTimeoutMs } = this.#options;
     const timer = headTimeoutMs > 0
       ? setTimeout(() => {
         this.#timedOut = true;
@@ -58,12 +62,14 @@ export class HttpCall {
       const head = await this.#exchange();
       clearTimeout(timer);
       onHead();
+      if (!gate.open) await gate.wait(answerTimeoutMs);
       await this.#body(head);
       this.#options.client.release(this.#connection!);
       return null;
     } catch (error) {
       this.#connection?.close();
       const failure = this.#failure(error);
+      if (!responder.headSent && !gate.open) await gate.wait(answerTimeoutMs);
       responder.fail(failure.code, failure.message);
       return failure;
     } finally {

@@ -7,7 +7,7 @@ import { newEpoch } from "../flow/ids.ts";
 import type { Flow, FlowRegistry } from "../flow/registry.ts";
 import type { Logger } from "../logger.ts";
 import { decodeCancel } from "../protocol/cancel.ts";
-import { creditSizes, readCredit } from "../protocol/credit.ts";
+import { readCredit } from "../protocol/credit.ts";
 import {
   decodeEnvelope,
   type Envelope,
@@ -17,8 +17,7 @@ import {
 } from "../protocol/envelope.ts";
 import { decodeFrame, FrameError, FrameType, isFrame, sameBytes } from "../protocol/frames.ts";
 import { encodeNatsHeaders, natsHeader } from "../protocol/nats_headers.ts";
-import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
-import { encodeResponseInfo } from "../protocol/response_info.ts";
+import { FEATURE_RAW } from "../protocol/peer.ts";
 import { controlSubject, isReplySubject, resolveReply, type Roots } from "../protocol/subjects.ts";
 import type { Delivery, Inbound, RequestConsumer, Transport } from "../transport/types.ts";
 import type { Target } from "./dial.ts";
@@ -27,7 +26,8 @@ import { EventResponder } from "./event_responder.ts";
 import { type Execution, Executions } from "./executions.ts";
 import { FrameResponder } from "./frame_responder.ts";
 import { HttpCall } from "./http_call.ts";
-import type { Responder } from "./responder.ts";
+import { ConnectionGate } from "./responder.ts";
+import { Responders } from "./responders.ts";
 import { UpstreamClient } from "./upstream_client.ts";
 import { encodeUpstreamHead } from "./upstream_request.ts";
 
@@ -72,6 +72,8 @@ export class Receiver {
   readonly #dispatch: Dispatch;
   readonly #executions: Executions;
   readonly #client: UpstreamClient | null;
+  readonly #gate: ConnectionGate;
+  readonly #responders: Responders;
   #consumer: RequestConsumer | null = null;
   #ticker: ReturnType<typeof setInterval> | undefined;
   #draining = false;
@@ -81,6 +83,8 @@ export class Receiver {
   constructor(options: ReceiverOptions) {
     this.#options = options;
     this.#executions = new Executions(options.responseTimeoutMs);
+    this.#gate = new ConnectionGate(options.transport);
+    this.#responders = new Responders(options);
     this.#client = options.upstream === null ? null : new UpstreamClient({
       target: options.upstream,
       connectTimeoutMs: options.connectTimeoutMs,
@@ -170,7 +174,7 @@ export class Receiver {
       this.#drop(`${text}, and no reply subject that may be used`);
       return;
     }
-    this.#eventResponder(subject, null, Operation.Http, null).refuse(400, text);
+    this.#responders.event(subject, null, Operation.Http, null).refuse(400, text);
     this.#drop(text);
   }
 
@@ -189,13 +193,13 @@ export class Receiver {
     const { operation } = envelope;
     if (operation !== Operation.Http && operation !== Operation.NatswayHttp) {
       const text = `No handler registered for operation=${operation.slice(0, 64)}`;
-      this.#eventResponder(subject, null, operation, null).refuse(503, text);
+      this.#responders.event(subject, null, operation, null).refuse(503, text);
       delivery.term(text);
       return;
     }
     const request = readHttpPayload(envelope.payload);
     if (typeof request === "string") {
-      this.#eventResponder(subject, null, operation, null).refuse(400, request);
+      this.#responders.event(subject, null, operation, null).refuse(400, request);
       delivery.term(request);
       logger.warn("request refused", { request_id: envelope.requestId, detail: request });
       return;
@@ -215,8 +219,8 @@ export class Receiver {
     const epoch = newEpoch();
     const trace = traceHeaders(delivery.headers);
     const responder = peer !== null && peer.features.includes(FEATURE_RAW)
-      ? this.#frameResponder(subject, requestId, epoch, peer)
-      : this.#eventResponder(subject, requestId, envelope.operation, trace);
+      ? this.#responders.frame(subject, requestId, epoch, peer)
+      : this.#responders.event(subject, requestId, envelope.operation, trace);
     let flow: Flow | null = null;
     try {
       flow = registry.open(requestId, "http", request.method, request.path);
@@ -294,6 +298,8 @@ export class Receiver {
       request: job.request,
       head: job.head,
       responder,
+      gate: this.#gate,
+      answerTimeoutMs: left,
       headTimeoutMs: upstreamTimeoutMs > 0 ? Math.min(upstreamTimeoutMs, left) : left,
       onHead: () => {
         flow.state = "open";
@@ -367,82 +373,7 @@ export class Receiver {
       } else if (responder instanceof EventResponder) responder.keepAlive();
     }
   }
-
-  #frameResponder(
-    subject: string,
-    requestId: string,
-    epoch: Uint8Array,
-    peer: PeerInfo,
-  ): Responder {
-    const { transport, roots, serviceId, frameBytes } = this.#options;
-    const ownLimit = transport.maxPayload;
-    const sizes = creditSizes(ownLimit);
-    return new FrameResponder({
-      transport,
-      subject,
-      controlSubject: controlSubject(roots, serviceId, requestId),
-      serviceId,
-      epoch,
-      info: this.#info(),
-      self: this.#self(),
-      maxMessageBytes: peer.maxMsg > 0 ? Math.min(peer.maxMsg, ownLimit) : ownLimit,
-      frameBytes,
-      firstWindow: peer.window > 0 ? peer.window : sizes.initial,
-      creditCap: sizes.cap,
-    });
-  }
-
-  #eventResponder(
-    subject: string,
-    requestId: string | null,
-    operation: string,
-    trace: Uint8Array | null,
-  ): EventResponder {
-    const { transport, serviceId, streamTimeoutMs } = this.#options;
-    const sizes = creditSizes(transport.maxPayload);
-    return new EventResponder({
-      transport,
-      subject,
-      serviceId,
-      requestId,
-      operation,
-      traceHeaders: trace,
-      chunkBytes: sizes.chunk,
-      creditCap: sizes.cap,
-      creditTimeoutMs: streamTimeoutMs,
-    });
-  }
-
-  #self(): PeerInfo {
-    const { transport, instance } = this.#options;
-    return {
-      instance,
-      features: FEATURES,
-      maxMsg: transport.maxPayload,
-      ttlMs: 0,
-      window: 0,
-    };
-  }
-
-  #infoFor = 0;
-  #infoBytes: Uint8Array = new Uint8Array(0);
-
-  /** The info of a head without a failure: made anew only when `max_payload` changes. */
-  #info(): Uint8Array {
-    const { transport, serviceId } = this.#options;
-    if (this.#infoFor !== transport.maxPayload) {
-      this.#infoFor = transport.maxPayload;
-      this.#infoBytes = encodeResponseInfo({
-        receiverServiceId: serviceId,
-        peer: this.#self(),
-        code: null,
-      });
-    }
-    return this.#infoBytes;
-  }
 }
-
-const FEATURES: readonly string[] = [FEATURE_RAW];
 
 /** `traceparent` and `tracestate` of a request's NATS headers, for its events; null when it has none. */
 function traceHeaders(block: Uint8Array | null): Uint8Array | null {

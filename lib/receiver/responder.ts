@@ -4,6 +4,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { ResponseHead } from "../http1/head.ts";
+import type { Transport } from "../transport/types.ts";
 
 /** Answers one request. After `finish` or `fail` nothing more is published. */
 export interface Responder {
@@ -33,4 +34,38 @@ export interface Responder {
   readonly bodyBytes: number;
   /** Status that was published, 0 before. */
   readonly status: number;
+}
+
+/** Lets an answer wait for the connection to NATS to come back. */
+export class ConnectionGate {
+  readonly #transport: Transport;
+  readonly #waiters = new Set<() => void>();
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+    transport.onConnection((connected) => {
+      if (!connected) return;
+      for (const waiter of this.#waiters) waiter();
+      this.#waiters.clear();
+    });
+  }
+
+  /** Whether there is a connection now. */
+  get open(): boolean {
+    return this.#transport.connected;
+  }
+
+  /** Resolves when there is a connection, or after `timeoutMs`. */
+  async wait(timeoutMs: number): Promise<void> {
+    if (this.open) return;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    await new Promise<void>((resolve) => {
+      this.#waiters.add(resolve);
+      timer = setTimeout(() => {
+        this.#waiters.delete(resolve);
+        resolve();
+      }, timeoutMs);
+    });
+    clearTimeout(timer);
+  }
 }

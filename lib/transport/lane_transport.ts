@@ -28,8 +28,11 @@ export interface LaneHooks {
   handlerFailed(error: unknown): void;
   /** A dial ended without a connection. */
   dialFailed(error: Error): void;
-  /** An established connection has ended; called before nats-core hears of it. */
-  lost(error: Error | undefined): void;
+  /**
+   * A connection has ended, before or after its handshake with the server.
+   * @returns whether nats-core is to hear of it now, and so to dial again
+   */
+  lost(error: Error | undefined): boolean;
 }
 
 /** Connection options with the hooks in them: nats-core hands its options to the transport. */
@@ -71,9 +74,17 @@ export class LaneTransport implements Transport {
     return this.#encrypted;
   }
 
-  /** Settles only if `connect` had succeeded: nats-core redials on it. */
+  /**
+   * nats-core dials again when it settles. So it does not settle for a dial that failed, which is
+   * followed by the next one anyhow: two dials at a time would make two connections.
+   */
   closed(): Promise<void | Error> {
     return this.#closed.promise;
+  }
+
+  /** Lets nats-core know of an end that it was not told. */
+  reportClosed(): void {
+    if (this.#ended) this.#closed.resolve(this.closeError);
   }
 
   /** The output buffer; null before `connect` has succeeded and after the end. */
@@ -183,8 +194,10 @@ export class LaneTransport implements Transport {
     } catch {
       // The socket had ended by itself.
     }
-    if (opened) this.#hooks?.lost(error);
-    else if (error !== undefined) this.#hooks?.dialFailed(error);
-    if (opened) this.#closed.resolve(error);
+    if (!opened) {
+      if (error !== undefined) this.#hooks?.dialFailed(error);
+    } else if (this.#hooks?.lost(error)) {
+      this.reportClosed();
+    }
   }
 }

@@ -53,6 +53,8 @@ export class NatsLink {
   #client: NatsClient;
   /** INFO of the last connection: while there is none its values are the best guess. */
   #lastInfo: NatsProtocol["info"];
+  /** A loss that is not in the log yet. */
+  #loss: { readonly server: string; readonly error: Error | undefined } | null = null;
   /** What the listeners were told last. */
   #told = false;
   #everConnected = false;
@@ -317,10 +319,20 @@ export class NatsLink {
       case "ldm":
         this.#journal.lameDuck(this.#serverName());
         break;
+      case "disconnect":
+        this.#reportLoss();
+        break;
       case "close":
+        this.#reportLoss();
         this.#tell();
         break;
     }
+  }
+
+  #reportLoss(): void {
+    const loss = this.#loss;
+    this.#loss = null;
+    if (loss !== null && this.#closing === null) this.#journal.lost(loss.server, loss.error);
   }
 
   async #measure(): Promise<void> {
@@ -336,6 +348,8 @@ export class NatsLink {
   /** Tells everybody about a change of `connected`, once. */
   #tell(): void {
     const connected = this.connected;
+    // The connection ended in the turn of its PONG: nats-core took it for a good one after that.
+    if (!connected && this.#client.protocol.connected) this.#lane?.reportClosed();
     if (connected === this.#told) return;
     this.#told = connected;
     if (connected) {
@@ -388,16 +402,20 @@ export class NatsLink {
     if (this.#closing === null) this.#journal.cannotConnect(this.#serverName(), errorText(error));
   }
 
-  #lost(error: Error | undefined): void {
+  /** Returns whether nats-core thinks that it is connected, and so has to hear of the end. */
+  #lost(error: Error | undefined): boolean {
+    const { protocol } = this.#client;
     if (this.#told) {
-      if (this.#closing === null) this.#journal.lost(this.#serverName(), error);
+      // Written at nats-core's own event, which comes behind those that say why.
+      this.#loss = { server: this.#serverName(), error };
       this.#tell();
-      return;
+      return protocol.connected;
     }
     const reason = error ?? new Error("the server closed the connection during the handshake");
     this.#dialFailed(reason);
     // nats-core would wait for the PONG of that connection until its timeout.
-    this.#client.protocol.connectError?.(reason);
+    protocol.connectError?.(reason);
+    return protocol.connected;
   }
 }
 

@@ -102,7 +102,10 @@ export class LinkDialer {
 
   /** Time before the same server is tried again: 250 ms, doubled up to 2 s, less up to a quarter. */
   retryMs(): number {
-    const step = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(Math.max(this.failures - 1, 0), 10));
+    const step = Math.min(
+      LAST_RETRY_MS,
+      FIRST_RETRY_MS * 2 ** Math.min(Math.max(this.failures - 1, 0), 10),
+    );
     return Math.round(step * (0.75 + Math.random() / 4));
   }
 }

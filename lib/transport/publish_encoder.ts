@@ -87,7 +87,9 @@ export function encodePublish(
 function putText(buffer: Uint8Array, at: number, text: string): number {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
-    if (code > 0x7e) return at + encoder.encodeInto(text.slice(i), buffer.subarray(at + i)).written;
+    if (code > 0x7e) {
+      return at + i + encoder.encodeInto(text.slice(i), buffer.subarray(at + i)).written;
+    }
     buffer[at + i] = code;
   }
   return at + text.length;

@@ -130,6 +130,14 @@ Deno.test("Trailers own their octets", () => {
   assert.deepEqual(pairs(decoder.trailers!), [["X-Sum", "1"]]);
 });
 
+Deno.test("Long trailers are whole, wherever the input is cut", () => {
+  const lines = Array.from({ length: 20 }, (_, i) => [`X-${i}`, "v".repeat(10 * i)]);
+  const text = `0\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
+  for (let cut = 0; cut <= text.length; cut++) {
+    assert.deepEqual(decode(CHUNKED, text, [cut]).trailers, lines);
+  }
+});
+
 Deno.test("Malformed chunks are refused, whole and octet by octet", () => {
   for (
     const text of [

@@ -216,6 +216,8 @@ Deno.test("A head that does not end with an empty line, or ends too early, is re
     const bytes = latin1(text);
     assert.equal(refusal(() => parseRequestHead(bytes, 0, bytes.length)), 400);
   }
+  const ahead = latin1("\r\n\r\nGET / HTTP/1.0\r\n\r\n");
+  assert.equal(refusal(() => parseRequestHead(ahead, 0, 4)), 400, "read behind the end");
   const inner = latin1(`GET / HTTP/1.1\r\n${HOST}\r\nGET / HTTP/1.1\r\n${HOST}\r\n`);
   assert.equal(refusal(() => parseRequestHead(inner, 0, inner.length)), 400);
 });

@@ -1,0 +1,104 @@
+/**
+ * Makes the responder that a requester understands.
+ * @module
+ */
+import { creditSizes } from "../protocol/credit.ts";
+import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
+import { encodeResponseInfo } from "../protocol/response_info.ts";
+import { controlSubject, type Roots } from "../protocol/subjects.ts";
+import type { Transport } from "../transport/types.ts";
+import { EventResponder } from "./event_responder.ts";
+import { FrameResponder } from "./frame_responder.ts";
+
+export interface RespondersOptions {
+  readonly transport: Transport;
+  readonly roots: Roots;
+  readonly serviceId: string;
+  readonly instance: string;
+  readonly frameBytes: number;
+  readonly streamTimeoutMs: number;
+}
+
+const FEATURES: readonly string[] = [FEATURE_RAW];
+
+export class Responders {
+  readonly #options: RespondersOptions;
+  #infoFor = -1;
+  #infoBytes: Uint8Array = new Uint8Array(0);
+
+  constructor(options: RespondersOptions) {
+    this.#options = options;
+  }
+
+  /** For a natsway peer. `subject` is its reply subject, checked. */
+  frame(
+    subject: string,
+    requestId: string,
+    epoch: Uint8Array,
+    peer: PeerInfo,
+  ): FrameResponder {
+    const { transport, roots, serviceId, frameBytes } = this.#options;
+    const ownLimit = transport.maxPayload;
+    const sizes = creditSizes(ownLimit);
+    return new FrameResponder({
+      transport,
+      subject,
+      controlSubject: controlSubject(roots, serviceId, requestId),
+      serviceId,
+      epoch,
+      info: this.#info(),
+      self: this.#self(),
+      maxMessageBytes: peer.maxMsg > 0 ? Math.min(peer.maxMsg, ownLimit) : ownLimit,
+      frameBytes,
+      firstWindow: peer.window > 0 ? peer.window : sizes.initial,
+      creditCap: sizes.cap,
+    });
+  }
+
+  /** For every other peer; `requestId` is null in replies before an operation starts. */
+  event(
+    subject: string,
+    requestId: string | null,
+    operation: string,
+    trace: Uint8Array | null,
+  ): EventResponder {
+    const { transport, serviceId, streamTimeoutMs } = this.#options;
+    const sizes = creditSizes(transport.maxPayload);
+    return new EventResponder({
+      transport,
+      subject,
+      serviceId,
+      requestId,
+      operation,
+      traceHeaders: trace,
+      chunkBytes: sizes.chunk,
+      creditCap: sizes.cap,
+      creditTimeoutMs: streamTimeoutMs,
+    });
+  }
+
+  #self(): PeerInfo {
+    const { transport, instance } = this.#options;
+    return {
+      instance,
+      features: FEATURES,
+      maxMsg: transport.maxPayload,
+      ttlMs: 0,
+      window: 0,
+    };
+  }
+
+  /** The info of a head without a failure: made anew only when `max_payload` changes. */
+  #info(): Uint8Array {
+    const { transport, serviceId } = this.#options;
+    if (this.#infoFor !== transport.maxPayload) {
+      this.#infoFor = transport.maxPayload;
+      this.#infoBytes = encodeResponseInfo({
+        receiverServiceId: serviceId,
+        peer: this.#self(),
+        code: null,
+      });
+    }
+    return this.#infoBytes;
+  }
+}
