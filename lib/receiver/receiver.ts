@@ -18,7 +18,7 @@ import {
 import { decodeFrame, FrameError, FrameType, isFrame, sameBytes } from "../protocol/frames.ts";
 import { encodeNatsHeaders, natsHeader } from "../protocol/nats_headers.ts";
 import { FEATURE_RAW } from "../protocol/peer.ts";
-import { controlSubject, isReplySubject, resolveReply, type Roots } from "../protocol/subjects.ts";
+import { isReplySubject, resolveReply, type Roots } from "../protocol/subjects.ts";
 import type { Delivery, Inbound, RequestConsumer, Transport } from "../transport/types.ts";
 import type { Target } from "./dial.ts";
 import { Dispatch } from "./dispatch.ts";
