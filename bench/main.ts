@@ -3,6 +3,7 @@
  * @module
  */
 import { benchHttp } from "./http.ts";
+import { say } from "./support/terminal.ts";
 
 const BENCHES: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
   http: benchHttp,
@@ -11,7 +12,7 @@ const BENCHES: Readonly<Record<string, (args: readonly string[]) => Promise<numb
 const [name = "", ...args] = Deno.args;
 const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined;
 if (bench === undefined) {
-  console.error(`usage: deno task bench ${Object.keys(BENCHES).join("|")} [options]`);
+  say(`usage: deno task bench ${Object.keys(BENCHES).join("|")} [options]`);
   Deno.exit(2);
 }
 Deno.exit(await bench(args));

@@ -11,6 +11,8 @@ import { serverEnvironment } from "./places.ts";
 const KILL_AFTER_S = 3;
 /** Time from the request to end until the whole is killed from outside, in ms. */
 const GIVE_UP_MS = 5000;
+/** Longest wait for the end of the output of a process that is gone: another may hold the pipe. */
+const LAST_WORDS_MS = 1000;
 
 /**
  * Arguments: a folder to remove at the end, the program, its arguments. Its standard
@@ -102,16 +104,17 @@ function spawn(program: string, args: string[], pipes: "piped" | "null"): Deno.C
 
 function startDirect(options: ChildOptions): ServerChild {
   const child = spawn(options.binary, [...options.args], "null");
-  const reading = readLines(child.stderr, options.onLine);
+  const silence = new AbortController();
+  const reading = readLines(child.stderr, options.onLine, silence.signal);
   const ended = (async () => {
     const status = await child.status;
-    await reading;
+    await within(LAST_WORDS_MS, reading, () => silence.abort());
     await Deno.remove(options.removeDir, { recursive: true }).catch(() => {});
     return status;
   })();
   const stop = async () => {
     signalProcess(() => child.kill("SIGTERM"));
-    await orKill(ended, () => child.kill("SIGKILL"));
+    await within(GIVE_UP_MS, ended, () => signalProcess(() => child.kill("SIGKILL")));
   };
   return { pid: child.pid, ended, stop: once(stop) };
 }
@@ -122,33 +125,34 @@ async function startWatched(options: ChildOptions, shell: string): Promise<Serve
   const input = child.stdin.getWriter();
   const closeInput = once(() => input.close().catch(() => {}));
   const firstLine = Promise.withResolvers<string>();
+  const silence = new AbortController();
   const reading = Promise.all([
-    readLines(child.stdout, firstLine.resolve),
-    readLines(child.stderr, options.onLine),
+    readLines(child.stdout, firstLine.resolve, silence.signal),
+    readLines(child.stderr, options.onLine, silence.signal),
   ]);
   const ended = (async () => {
     const status = await child.status;
     // Had someone killed the watchdog alone, this would end the server.
     await closeInput();
-    await reading;
+    await within(LAST_WORDS_MS, reading, () => silence.abort());
     firstLine.resolve("");
     return status;
   })();
   const pid = Number(await firstLine.promise);
   const stop = async () => {
     await closeInput();
-    await orKill(ended, () => {
-      Deno.kill(pid, "SIGKILL");
-      child.kill("SIGKILL");
+    await within(GIVE_UP_MS, ended, () => {
+      signalProcess(() => Deno.kill(pid, "SIGKILL"));
+      signalProcess(() => child.kill("SIGKILL"));
     });
   };
   return { pid, ended, stop: once(stop) };
 }
 
-/** Waits for the end, and kills when it does not come in time. */
-async function orKill(ended: Promise<ChildEnd>, kill: () => void): Promise<void> {
-  const timer = setTimeout(() => signalProcess(kill), GIVE_UP_MS);
-  await ended;
+/** Waits for `done`; does `late` when it has not come after `ms`, and waits on. */
+async function within(ms: number, done: Promise<unknown>, late: () => void): Promise<void> {
+  const timer = setTimeout(late, ms);
+  await done;
   clearTimeout(timer);
 }
 

@@ -100,10 +100,16 @@ async function get(url: URL, options: GetOptions): Promise<Uint8Array<ArrayBuffe
   } catch (error) {
     options.signal?.throwIfAborted();
     const reason = stalled.signal.aborted ? stalled.signal.reason : error;
-    throw new DownloadError(`${printableUrl(url)}: ${errorText(reason)}`, { cause: reason });
+    throw new DownloadError(`${printableUrl(url)}: ${failureText(reason)}`, { cause: reason });
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Why a fetch failed, without the URL that Deno puts into it: its query may hold a secret. */
+function failureText(error: unknown): string {
+  const isWrapped = error instanceof TypeError && error.cause instanceof Error;
+  return errorText(isWrapped ? error.cause : error).replace(/ for url \(\S*\)/g, "");
 }
 
 /** Follows redirects by hand: a step from https to http would leave the rest to anyone on the way. */

@@ -31,8 +31,8 @@ export interface FindOptions {
   /** The `go` program; `null` for none. @default the one on `path` */
   goBinary?: string | null;
   /**
-   * Takes one line of progress, without line end, to be shown over the last one; an empty text ends
-   * it. Only called on a terminal.
+   * Takes text to be written to the terminal as it is: each one writes the same line anew, the last
+   * one clears it. Only called on a terminal.
    */
   onProgress?: (text: string) => void;
   isTerminal: boolean;
@@ -52,6 +52,7 @@ export interface FoundServer {
 
 const PROGRESS_PAUSE_MS = 100;
 const MEGABYTE = 1e6;
+const CLEAR_REST_OF_LINE = "\x1b[K";
 
 /**
  * Finds a nats-server of version 2.9 or newer. A program that was downloaded or built stays in the
@@ -223,7 +224,7 @@ class Search {
   #progress(text: string): void {
     if (!this.#options.isTerminal || text === this.#shown) return;
     this.#shown = text;
-    this.#options.onProgress?.(text);
+    this.#options.onProgress?.(`\r${text}${CLEAR_REST_OF_LINE}`);
   }
 
   #byteProgress(title: string): (bytes: number, ofBytes: number) => void {

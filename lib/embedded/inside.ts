@@ -6,10 +6,10 @@
 import { NatswayError } from "../errors.ts";
 import { exists, installBinary } from "./binary.ts";
 import { sha256Hex } from "./download.ts";
-import { NATS_SERVER_VERSION } from "./release.ts";
 
-/** What `compile.sh` writes to `bin/nats-server.json`. */
-interface Note {
+/** What `bin/nats-server.json` says about the program beside it. */
+export interface InsideNote {
+  /** Such as `2.15.2`; `unknown` for a program that could not be run on the building machine. */
   readonly version: string;
   readonly sha256: string;
   readonly bytes: number;
@@ -41,12 +41,14 @@ export async function unpackInside(folder: string, cacheDir: string): Promise<st
   return await installBinary(cacheDir, name, bytes);
 }
 
-function readNote(text: string): Note {
-  const note = JSON.parse(text) as Partial<Note>;
-  const { version = NATS_SERVER_VERSION, sha256, bytes } = note;
+function readNote(text: string): InsideNote {
+  const note = JSON.parse(text) as Partial<InsideNote>;
+  const { version = "", sha256, bytes } = note;
   if (!/^[0-9a-f]{64}$/.test(sha256 ?? "") || !Number.isSafeInteger(bytes)) {
     throw new NatswayError("the note about it is damaged");
   }
-  if (!/^\d+\.\d+\.\d+$/.test(version)) throw new NatswayError("the note about it is damaged");
+  if (!/^(\d+\.\d+\.\d+|unknown)$/.test(version)) {
+    throw new NatswayError("the note about it is damaged");
+  }
   return { version, sha256: sha256!, bytes: bytes! };
 }

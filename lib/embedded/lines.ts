@@ -8,11 +8,12 @@ export const MAX_LINE_LENGTH = 4096;
 
 /**
  * Calls `onLine` for each line until the stream ends or breaks; both are the end. Bytes that are no
- * UTF-8 become U+FFFD. Never more than one line is held.
+ * UTF-8 become U+FFFD. Never more than one line is held. An aborted signal is an end too.
  */
 export async function readLines(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
   onLine: (line: string) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   let line = "";
   const take = (text: string) => {
@@ -24,7 +25,8 @@ export async function readLines(
     if (whole !== "") onLine(whole);
   };
   try {
-    for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const texts = stream.pipeThrough(new TextDecoderStream(), signal ? { signal } : {});
+    for await (const text of texts) {
       let start = 0;
       for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
         take(text.slice(start, end));

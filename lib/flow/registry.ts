@@ -36,9 +36,10 @@ export class Flow {
   ) {}
 }
 
-/** Live flows by id, bounded by `maxFlows`. */
+/** Live flows, bounded by `maxFlows`. */
 export class FlowRegistry {
-  readonly #flows = new Map<string, Flow>();
+  /** A set: two executions of one id are two flows. */
+  readonly #flows = new Set<Flow>();
   readonly #ends = new Map<FlowEnd, number>();
   readonly #maxFlows: number;
   readonly #logger: Logger;
@@ -86,7 +87,7 @@ export class FlowRegistry {
     const query = target.indexOf("?");
     const shown = query < 0 ? target : target.slice(0, query);
     const flow = new Flow(id, kind, method, shown, performance.now());
-    this.#flows.set(id, flow);
+    this.#flows.add(flow);
     return flow;
   }
 
@@ -95,7 +96,7 @@ export class FlowRegistry {
     if (flow.end !== null) return;
     flow.end = end;
     flow.state = "ended";
-    this.#flows.delete(flow.id);
+    this.#flows.delete(flow);
     this.#count(end);
     this.#log(flow, end, detail);
     if (this.#flows.size === 0) {

@@ -42,11 +42,14 @@ export interface ConnectionOptions {
   readonly maxHeaderBytes: number;
   /** Head from its first octet on; also each wait for a piece of a body. */
   readonly headerDeadlines: Deadlines;
-  /** From the end of a response, or the connect, to the first octet of the next head. */
+  /**
+   * From the end of a response, or the connect, to the first octet of the next head; also how long a
+   * client may take nothing of the last response.
+   */
   readonly idleDeadlines: Deadlines;
   /** From a client's end of input to giving up its response. */
   readonly halfCloseDeadlines: Deadlines;
-  /** From the last answer to the close while unread input is thrown away. */
+  /** From our end of output to the close, while unread input is thrown away. */
   readonly lingerDeadlines: Deadlines;
   readonly handler: RequestHandler;
 }
@@ -74,6 +77,8 @@ export class ClientConnection {
   readonly #clientAddress: string;
   #response: ResponseWriter | null = null;
   #halfClose: Deadline | null = null;
+  /** `performance.now()` when the client's socket last took something. */
+  #takenAtMs = 0;
   #watching = false;
   #draining = false;
   #closed = false;
@@ -84,7 +89,10 @@ export class ClientConnection {
     this.#options = options;
     this.#reader = new SocketReader(socket);
     this.#writer = new BufferedWriter(socket, {
-      onTaken: () => this.#response?.onTaken?.(),
+      onTaken: () => {
+        this.#takenAtMs = performance.now();
+        this.#response?.onTaken?.();
+      },
       onError: () => this.close(),
     });
     this.#scanner = new HeadScanner(options.maxHeaderBytes);
@@ -145,7 +153,7 @@ export class ClientConnection {
     const reader = this.#reader;
     if (reader.unread === 0) {
       if (this.#draining) return false;
-      const idle = this.#options.idleDeadlines.start(() => this.close());
+      const idle = this.#startIdle();
       try {
         if (!await reader.more()) return false;
       } finally {
@@ -258,15 +266,34 @@ export class ClientConnection {
   }
 
   /**
+   * Closes after the idle time, which starts anew as long as the client takes something: a slow reader
+   * gets all of its response.
+   */
+  #startIdle(): Deadline {
+    let startedMs = performance.now();
+    const end = () => {
+      const now = performance.now();
+      const slow = this.#writer.pendingBytes > 0 ? 0 : (now - startedMs) / 2;
+      if (this.#takenAtMs - startedMs <= slow) return this.close();
+      startedMs = now;
+      deadline = this.#options.idleDeadlines.start(end);
+    };
+    let deadline = this.#options.idleDeadlines.start(end);
+    return { cancel: () => deadline.cancel() };
+  }
+
+  /**
    * Sends what is pending and our end of input, then throws away what still comes in for a bounded
    * while: closing with unread input would reset the connection and could take the answer with it
    * (RFC 9112 section 9.6).
    */
   async #closeOrderly(): Promise<void> {
     if (this.#closed) return;
-    const linger = this.#options.lingerDeadlines.start(() => this.close());
+    let linger = this.#startIdle();
     try {
       await this.#writer.flushed();
+      linger.cancel();
+      linger = this.#options.lingerDeadlines.start(() => this.close());
       await this.#socket.closeWrite();
       for (let dropped = 0; dropped < LINGER_BYTES && !this.#closed;) {
         dropped += this.#reader.unread;

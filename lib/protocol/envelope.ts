@@ -236,8 +236,10 @@ function readHeaders(value: unknown): FieldPair[] | null {
   const pairs: FieldPair[] = [];
   for (const [name, content] of Object.entries(value)) {
     if (typeof content === "string") pairs.push([name, asOctets(content)]);
-    else if (Array.isArray(content)) pairs.push([name, asOctets(content.join(", "))]);
-    else if (typeof content === "number") pairs.push([name, String(content)]);
+    else if (Array.isArray(content)) {
+      const values = content.filter((item) => typeof item === "string");
+      pairs.push([name, asOctets(values.join(", "))]);
+    } else if (typeof content === "number") pairs.push([name, String(content)]);
   }
   return pairs;
 }

@@ -101,7 +101,11 @@ export function decodeEvent(data: Uint8Array): ResponseEvent | null {
     case "response_end":
       return { type: "response_end" };
     case "response_error":
-      return { type: "response_error", error: String(value.error ?? ""), code: codeOf(value) };
+      return {
+        type: "response_error",
+        error: typeof value.error === "string" ? value.error : "",
+        code: codeOf(value),
+      };
     default:
       return { type: "other", name: value.type.slice(0, 64) };
   }
@@ -113,7 +117,8 @@ function readStart(value: JsonObject): ResponseEvent {
     : 200;
   return {
     type: "response_start",
-    status: status >= 100 && status <= 999 ? status : 502,
+    // An interim status is no answer: a client would wait for another one.
+    status: status >= 200 && status <= 999 ? status : 502,
     headers: readEventHeaders(value.headers),
     streaming: value.streaming !== undefined && value.streaming !== null &&
       value.streaming !== false,

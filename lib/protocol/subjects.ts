@@ -14,11 +14,22 @@ export interface Roots {
 export const POOL_TOKEN = "_pool";
 
 const TOKEN = /^[A-Za-z0-9_-]{1,64}$/;
-const REPLY_TOKEN = /^[^\s.*>]{1,128}$/;
+// deno-lint-ignore no-control-regex -- control characters are what must be refused
+const REPLY_TOKEN = /^[^\s\x00-\x1f\x7f.*>]{1,128}$/;
+// deno-lint-ignore no-control-regex -- as above
+const SERVICE_ID = /^[^\s\x00-\x1f\x7f.*>]{1,128}(?:\.[^\s\x00-\x1f\x7f.*>]{1,128}){0,15}$/;
 
 /** Whether `text` can be an id: one subject token of 1 to 64 of `A-Z a-z 0-9 _ -`. */
 export function isIdToken(text: unknown): text is string {
   return typeof text === "string" && TOKEN.test(text);
+}
+
+/**
+ * Whether a SERVICE_ID that a peer gave can stand in a subject that is published to. nats-proxy takes
+ * any text for its own, so dots are allowed; blanks, wildcards and empty tokens are not.
+ */
+export function isServiceId(text: string): boolean {
+  return SERVICE_ID.test(text);
 }
 
 /** Removes one leading `from.`, as the two-account mapping of nats-proxy does. */

@@ -3,7 +3,7 @@
  * (wire-protocol.md sections 6, 7 and 9).
  * @module
  */
-import { type FailureCode, FAILURES } from "../errors.ts";
+import { type FailureCode, FAILURES, MessageTooLargeError } from "../errors.ts";
 import { SendWindow } from "../flow/credit_window.ts";
 import { FieldId } from "../http1/field.ts";
 import type { ResponseHead } from "../http1/head.ts";
@@ -47,6 +47,7 @@ export class EventResponder implements Responder {
   #streaming = false;
   headSent = false;
   ended = false;
+  lost = false;
   bodyBytes = 0;
   status = 0;
 
@@ -95,11 +96,9 @@ export class EventResponder implements Responder {
 
   fail(code: FailureCode, text: string): void {
     if (this.ended) return;
-    if (this.headSent) this.#breakOff(text, code);
-    else {
-      const status = contractStatus(code);
-      this.#reply(status, JSON.stringify({ error: contractText(code, text), code }));
-    }
+    if (this.headSent) return this.#breakOff(text, code);
+    const body = JSON.stringify({ error: contractText(code, text), code });
+    this.#reply(contractStatus(code), body);
   }
 
   /** A 400 or 503 of wire-protocol.md section 9, with exactly that text. */
@@ -124,16 +123,19 @@ export class EventResponder implements Responder {
   }
 
   #reply(status: number, body: string): void {
-    this.#start(status, JSON_TYPE, "application/json");
-    this.#publish(encodeResponseChunk(new TextEncoder().encode(body)));
-    this.#publish(RESPONSE_END);
+    try {
+      this.#start(status, JSON_TYPE, "application/json");
+      this.#publish(encodeResponseChunk(new TextEncoder().encode(body)));
+      this.#publish(RESPONSE_END);
+    } catch (error) {
+      if (!(error instanceof MessageTooLargeError)) throw error;
+      // A server that takes no more than this cannot be told anything.
+    }
     this.#end();
   }
 
   #start(status: number, headers: EventHeaders, contentType: string | null): void {
     const { serviceId, requestId, operation } = this.#options;
-    this.headSent = true;
-    this.status = status;
     this.#publish(encodeResponseStart(
       {
         status,
@@ -145,6 +147,9 @@ export class EventResponder implements Responder {
       },
       operation,
     ));
+    // Only now: a head that is too large is answered with another one.
+    this.headSent = true;
+    this.status = status;
   }
 
   async #creditInTime(): Promise<boolean> {
@@ -174,7 +179,9 @@ export class EventResponder implements Responder {
   #publish(event: Uint8Array): void {
     const { transport, subject, traceHeaders } = this.#options;
     const options = traceHeaders === null ? {} : { headers: traceHeaders };
-    if (!transport.publish(subject, [event], options)) this.#end();
+    if (this.ended || transport.publish(subject, [event], options)) return;
+    this.lost = true;
+    this.#end();
   }
 
   #end(): void {

@@ -89,6 +89,7 @@ export class Executions {
       if (until >= now && this.#cancelled.size < MAX_REMEMBERED) break;
       this.#cancelled.delete(oldId);
     }
+    this.#cancelled.delete(id); // so that it moves to the end
     this.#cancelled.set(id, now + this.#rememberMs);
   }
 }

@@ -2,7 +2,7 @@
  * Answers a natsway requester with binary frames (extensions.md section 3).
  * @module
  */
-import { type FailureAnswer, type FailureCode, FAILURES } from "../errors.ts";
+import { type FailureAnswer, type FailureCode, FAILURES, FlowError, NatswayError } from "../errors.ts";
 import { SendWindow } from "../flow/credit_window.ts";
 import { latin1, reasonPhrase } from "../http1/encode.ts";
 import type { ResponseHead } from "../http1/head.ts";
@@ -50,6 +50,7 @@ export class FrameResponder implements Responder {
   #serial = 0;
   headSent = false;
   ended = false;
+  lost = false;
   bodyBytes = 0;
   status = 0;
 
@@ -89,7 +90,7 @@ export class FrameResponder implements Responder {
     // The common case needs no promise: all of it fits one frame and the credit at hand.
     const size = end - start;
     const { frameBytes, transport } = this.#options;
-    if (size <= this.#window.credit && size <= frameBytes) {
+    if (size <= this.#window.credit && size <= this.#mostBody) {
       if (size > 0 || last) this.#publishData(buffer.subarray(start, end), last);
       return transport.pendingBytes > frameBytes ? transport.drained() : undefined;
     }
@@ -117,7 +118,15 @@ export class FrameResponder implements Responder {
       fields,
       declaredLength: body.length,
     };
-    this.#publishHead(head, body, 0, body.length, true);
+    try {
+      // The window is for bodies of targets: who asks for the flow's end in two parts gets no more.
+      const sent = this.#publishHead(head, body, 0, body.length, true);
+      if (sent < body.length) this.#publish([encodeClose(this.#options.epoch, this.#offset, code)]);
+    } catch (error) {
+      if (!(error instanceof NatswayError)) throw error;
+      // Not even this fits what the requester says that it can take.
+    }
+    this.#end();
   }
 
   credit(bytes: number): void {
@@ -136,7 +145,16 @@ export class FrameResponder implements Responder {
     this.#publish([encodeProbe(epoch, this.#offset, this.#serial, serviceId)], controlSubject);
   }
 
-  /** Publishes the head frame with as much body as it may hold; returns how much. */
+  /** Most body octets in one frame. */
+  get #mostBody(): number {
+    const { frameBytes, maxMessageBytes } = this.#options;
+    return Math.min(frameBytes, maxMessageBytes - FRAME_HEADER_BYTES);
+  }
+
+  /**
+   * Publishes the head frame with as much body as it may hold; returns how much.
+   * @throws {FlowError} `head_too_large`; nothing was published
+   */
   #publishHead(
     head: FrameHead,
     buffer: Uint8Array,
@@ -147,11 +165,10 @@ export class FrameResponder implements Responder {
     const { epoch, maxMessageBytes, frameBytes, firstWindow } = this.#options;
     const prefix = encodeHeadPrefix(epoch, head, last);
     if (prefix.length > maxMessageBytes) {
-      this.fail(
+      throw new FlowError(
         "head_too_large",
         `The response head of ${prefix.length} bytes is over max_payload (${maxMessageBytes})`,
       );
-      return end - start;
     }
     const room = Math.min(end - start, maxMessageBytes - prefix.length, frameBytes, firstWindow);
     const whole = room === end - start;
@@ -166,8 +183,8 @@ export class FrameResponder implements Responder {
   }
 
   async #body(buffer: Uint8Array, start: number, end: number, last: boolean): Promise<void> {
-    const { frameBytes, maxMessageBytes, transport } = this.#options;
-    const most = Math.min(frameBytes, maxMessageBytes - FRAME_HEADER_BYTES);
+    const { frameBytes, transport } = this.#options;
+    const most = this.#mostBody;
     let at = start;
     while (at < end && !this.ended) {
       if (this.#window.credit === 0) await this.#window.wait();
@@ -192,6 +209,7 @@ export class FrameResponder implements Responder {
   #publish(parts: Uint8Array[], reply?: string): boolean {
     const { transport, subject } = this.#options;
     if (transport.publish(subject, parts, reply === undefined ? {} : { reply })) return true;
+    this.lost = true;
     this.#end();
     return false;
   }

@@ -2,7 +2,7 @@
  * Carries out one HTTP request: upstream call out, response back through a responder.
  * @module
  */
-import { errorText, FlowError } from "../errors.ts";
+import { errorText, FlowError, MessageTooLargeError } from "../errors.ts";
 import type { ResponseHead } from "../http1/head.ts";
 import type { HttpPayload } from "../protocol/envelope.ts";
 import type { ConnectionGate, Responder } from "./responder.ts";
@@ -107,7 +107,9 @@ export class HttpCall {
     const connection = this.#connection!;
     let piece = connection.bufferedBody();
     await responder.head(head, piece.buffer, piece.start, piece.end, piece.last);
-    while (!piece.last) {
+    for (;;) {
+      if (responder.lost) throw new FlowError("nats_down", "The connection to NATS was lost");
+      if (piece.last) return;
       if (responder.ended) {
         throw new FlowError("canceled", "Nobody waits for the response any more");
       }
@@ -127,6 +129,9 @@ export class HttpCall {
       return new FlowError("target_broken", "The upstream closed before its response", {
         cause: error,
       });
+    }
+    if (error instanceof MessageTooLargeError) {
+      return new FlowError("head_too_large", `The response head does not fit: ${error.message}`);
     }
     return new FlowError("internal", `Unexpected: ${errorText(error)}`, { cause: error });
   }

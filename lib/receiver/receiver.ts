@@ -147,7 +147,11 @@ export class Receiver {
         delivery.term(envelope.text);
         return;
       case "cancel":
-        this.#executions.cancel(envelope.cancel.requestId, null, envelope.cancel.reason);
+        this.#executions.cancel(
+          envelope.cancel.requestId,
+          envelope.cancel.epoch,
+          envelope.cancel.reason,
+        );
         delivery.ack();
         return;
       case "invalid":
@@ -375,13 +379,19 @@ export class Receiver {
   }
 }
 
+/** Longest trace header that is copied: W3C Trace Context asks for 512 at least. */
+const MAX_TRACE_CHARS = 1024;
+
 /** `traceparent` and `tracestate` of a request's NATS headers, for its events; null when it has none. */
 function traceHeaders(block: Uint8Array | null): Uint8Array | null {
   if (block === null) return null;
   const pairs: [string, string][] = [];
   for (const name of ["traceparent", "tracestate"]) {
     const value = natsHeader(block, name);
-    if (value !== null) pairs.push([name, value]);
+    // What does not fit beside every event, or would write lines of its own, is left out.
+    if (value !== null && value.length <= MAX_TRACE_CHARS && !/[\r\n]/.test(value)) {
+      pairs.push([name, value]);
+    }
   }
   return pairs.length === 0 ? null : encodeNatsHeaders(pairs);
 }

@@ -30,6 +30,8 @@ export interface Responder {
   cancel(reason: string): void;
   readonly headSent: boolean;
   readonly ended: boolean;
+  /** Ended because there was no connection to NATS when something had to be published. */
+  readonly lost: boolean;
   /** Body bytes published. */
   readonly bodyBytes: number;
   /** Status that was published, 0 before. */

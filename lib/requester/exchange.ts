@@ -26,7 +26,7 @@ import {
   sameBytes,
 } from "../protocol/frames.ts";
 import { natsStatus, NO_RESPONDERS } from "../protocol/nats_headers.ts";
-import { cancelSubject, controlSubject, POOL_TOKEN } from "../protocol/subjects.ts";
+import { cancelSubject, controlSubject, isServiceId, POOL_TOKEN } from "../protocol/subjects.ts";
 import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 
@@ -34,6 +34,7 @@ type ResponseStartEvent = Extract<ResponseEvent, { type: "response_start" }>;
 
 /** The receiver that a flow is bound to. */
 interface Owner {
+  /** `""` when it gave none that can stand in a subject: then it is told by the pool's cancels only. */
   readonly serviceId: string;
   /** Null for a Ruby peer. */
   readonly epoch: Uint8Array | null;
@@ -156,8 +157,12 @@ export class HttpExchange {
       if (info === null) throw new FrameError("head frame without a peer");
       fields = parseFieldBlock(head.fields, 0, head.fields.length);
     } catch (error) {
-      this.#publishPoolCancel("upstream_error");
-      this.#fail("target_broken", `The receiver sent a head that cannot be used`, error);
+      this.#refuseHead("The receiver sent a head that cannot be used", error);
+      return;
+    }
+    if (head.status < 200) {
+      // An interim head is not the first event; what would follow a 101 cannot be carried yet.
+      if (head.status === 101) this.#refuseHead("The receiver switched protocols unasked");
       return;
     }
     this.#bind(info.receiverServiceId, frame.epoch.slice());
@@ -178,8 +183,14 @@ export class HttpExchange {
     this.#ungranted = frame.body.length;
     this.#grants = new GrantCounter(this.#context.creditSizes());
     this.#data(1, frame.body, false);
+    if (this.#ended) return;
     this.#grant(this.#grants.first());
     this.#response.onTaken = () => this.#taken();
+  }
+
+  #refuseHead(message: string, detail?: unknown): void {
+    this.#publishPoolCancel("upstream_error");
+    this.#fail("target_broken", message, detail);
   }
 
   #data(offset: number, body: Uint8Array, fin: boolean, end: FlowEnd = "ok"): void {
@@ -277,8 +288,8 @@ export class HttpExchange {
   }
 
   #bind(serviceId: string, epoch: Uint8Array | null): void {
-    this.#owner = { serviceId, epoch };
-    this.#flow.peer = serviceId;
+    this.#owner = { serviceId: isServiceId(serviceId) ? serviceId : "", epoch };
+    this.#flow.peer = this.#owner.serviceId;
     this.#flow.state = "open";
     this.#deadline?.cancel();
     this.#deadline = null;
@@ -315,6 +326,7 @@ export class HttpExchange {
 
   #grant(bytes: number): void {
     const { serviceId } = this.#owner!;
+    if (serviceId === "") return;
     const credit: Credit = {
       requestId: this.#flow.id,
       direction: "response",
@@ -336,6 +348,7 @@ export class HttpExchange {
       this.#fail("gap", "Part of the response was lost on its way");
       return;
     }
+    if (owner.serviceId === "") return;
     const window = encodeWindow(owner.epoch!, this.#next, this.#next, serial);
     this.#context.transport.publish(
       controlSubject(this.#context.roots, owner.serviceId, this.#flow.id),
@@ -379,7 +392,7 @@ export class HttpExchange {
     if (this.#owner === null) return;
     const { serviceId, epoch } = this.#owner;
     this.#context.publishCancel(
-      cancelSubject(this.#context.roots, serviceId, this.#flow.id),
+      cancelSubject(this.#context.roots, serviceId || POOL_TOKEN, this.#flow.id),
       { requestId: this.#flow.id, reason, epoch: epoch === null ? null : hex(epoch) },
     );
   }
@@ -391,7 +404,7 @@ export class HttpExchange {
     else if (frame.type === FrameType.Data && frame.head !== null && !frame.fin) {
       serviceId = this.#context.infoCache.read(frame.head.info)?.receiverServiceId ?? "";
     }
-    if (serviceId === "") return;
+    if (!isServiceId(serviceId)) return;
     this.#context.publishCancel(
       cancelSubject(this.#context.roots, serviceId, this.#flow.id),
       { requestId: this.#flow.id, reason: "foreign_epoch", epoch: hex(frame.epoch) },

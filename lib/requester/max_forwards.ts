@@ -3,6 +3,7 @@
  * 9.3.7, 9.3.8).
  * @module
  */
+import { latin1 } from "../http1/encode.ts";
 import { FieldId } from "../http1/field.ts";
 import type { RequestHead } from "../http1/head.ts";
 import type { ResponseWriter } from "../ingress/response_writer.ts";
@@ -23,5 +24,9 @@ export function answerTrace(head: RequestHead, response: ResponseWriter): void {
     if (SECRET.has(head.lowerName(i)) || head.id(i) === FieldId.ProxyAuthorization) continue;
     text += `${head.name(i)}: ${head.value(i)}\r\n`;
   }
-  response.answer(200, "message/http", `${text}\r\n`);
+  const body = latin1(`${text}\r\n`);
+  const lines = "Content-Type: message/http\r\n";
+  response.start({ status: 200, fields: null, lines, declaredLength: body.length });
+  response.body(body);
+  response.end();
 }

@@ -63,6 +63,7 @@ export class LaneTransport implements Transport {
   #greeting: Uint8Array = new Uint8Array(0);
   #encrypted = false;
   #ended = false;
+  #report: ReturnType<typeof setTimeout> | undefined;
   readonly #abort = new AbortController();
   readonly #closed = Promise.withResolvers<void | Error>();
 
@@ -82,9 +83,12 @@ export class LaneTransport implements Transport {
     return this.#closed.promise;
   }
 
-  /** Lets nats-core know of an end that it was not told. */
+  /**
+   * Lets nats-core know of the end, in a turn of its own: while the dial that made this connection
+   * is still being wound up it would take the news for that of a running dial, and do nothing.
+   */
   reportClosed(): void {
-    if (this.#ended) this.#closed.resolve(this.closeError);
+    if (this.#ended) this.#report ??= setTimeout(() => this.#closed.resolve(this.closeError), 0);
   }
 
   /** The output buffer; null before `connect` has succeeded and after the end. */
@@ -170,6 +174,7 @@ export class LaneTransport implements Transport {
 
   close(error?: Error): Promise<void> {
     this.#end(error);
+    clearTimeout(this.#report);
     return Promise.resolve();
   }
 
@@ -179,6 +184,7 @@ export class LaneTransport implements Transport {
 
   discard(): void {
     this.#end();
+    clearTimeout(this.#report);
   }
 
   #end(error?: Error): void {

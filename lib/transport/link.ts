@@ -4,10 +4,11 @@
  * @module
  */
 
-import type { MsgHdrs, NatsConnectionImpl, Status } from "@nats-io/nats-core/internal";
+import type { NatsConnectionImpl, Status } from "@nats-io/nats-core/internal";
 import { errorText, MessageTooLargeError, NatswayError } from "../errors.ts";
 import type { LaneTarget } from "./lane_splitter.ts";
 import { installLaneTransport, type LaneHooks, LaneTransport } from "./lane_transport.ts";
+import { LinkCounters } from "./link_counters.ts";
 import { LinkDialer, type LinkOptions } from "./link_dialer.ts";
 import { LinkJournal } from "./link_journal.ts";
 import { type LinkSubscribeOptions, LinkSubscription } from "./link_subscription.ts";
@@ -18,7 +19,8 @@ import {
   type NatsProtocol,
   natsStatus,
 } from "./nats_internals.ts";
-import { checkPublishSubject, encodePublish } from "./publish_encoder.ts";
+import { checkPublishSubject, encodePublish, publishWithoutLane } from "./publish_encoder.ts";
+import { sleep } from "./sleep.ts";
 import type { PublishOptions, TransportStatus } from "./types.ts";
 
 export type { LinkOptions } from "./link_dialer.ts";
@@ -47,9 +49,7 @@ export class NatsLink {
   readonly #flushes = new Set<(error: Error) => void>();
   readonly #stop = Promise.withResolvers<void>();
   readonly #running: Promise<void>;
-  /** Totals of the clients before the current one. */
-  readonly #sent = { messages: 0, bytes: 0 };
-  readonly #got = { messages: 0, bytes: 0 };
+  readonly #counters = new LinkCounters();
   #client: NatsClient;
   /** INFO of the last connection: while there is none its values are the best guess. */
   #lastInfo: NatsProtocol["info"];
@@ -120,7 +120,10 @@ export class NatsLink {
       throw new NatswayError("the NATS server has headers turned off: allow them in its config");
     }
     const lane = this.#lane;
-    if (lane === null) return this.#publishWithoutLane(subject, parts, bytes, reply, headers);
+    if (lane === null) {
+      publishWithoutLane(this.connection, subject, reply, headers, parts, payloadBytes);
+      return true;
+    }
     const writer = lane.writer;
     if (writer === null || writer.pendingBytes >= HARD_CAP_BYTES) return false;
     // What nats-core queued earlier in this turn goes first: a SUB must not be overtaken.
@@ -128,29 +131,6 @@ export class NatsLink {
     protocol.outMsgs++;
     protocol.outBytes += bytes;
     encodePublish(writer, subject, reply, headers, parts, payloadBytes);
-    return true;
-  }
-
-  /** Another client of the process has replaced the transport factory: slower, but the same. */
-  #publishWithoutLane(
-    subject: string,
-    parts: readonly Uint8Array[],
-    bytes: number,
-    reply: string,
-    headers: Uint8Array | null,
-  ): boolean {
-    const payload = new Uint8Array(bytes - (headers?.length ?? 0));
-    let at = 0;
-    for (const part of parts) {
-      payload.set(part, at);
-      at += part.length;
-    }
-    // nats-core asks a header object for its bytes and for nothing else.
-    const block = headers === null ? null : { encode: () => headers.slice() } as unknown as MsgHdrs;
-    this.#client.connection.publish(subject, payload, {
-      ...(reply === "" ? {} : { reply }),
-      ...(block === null ? {} : { headers: block }),
-    });
     return true;
   }
 
@@ -230,10 +210,7 @@ export class NatsLink {
       roundTripMs: this.#roundTripMs,
       reconnects: this.#reconnects,
       lastError: this.#journal.lastError,
-      sentMessages: this.#sent.messages + protocol.outMsgs,
-      receivedMessages: this.#got.messages + protocol.inMsgs,
-      sentBytes: this.#sent.bytes + protocol.outBytes,
-      receivedBytes: this.#got.bytes + protocol.inBytes,
+      ...this.#counters.with(protocol),
       planesDenied: [...new Set(denied)],
     };
   }
@@ -279,11 +256,7 @@ export class NatsLink {
   }
 
   #replaceClient(): void {
-    const { protocol } = this.#client;
-    this.#sent.messages += protocol.outMsgs;
-    this.#sent.bytes += protocol.outBytes;
-    this.#got.messages += protocol.inMsgs;
-    this.#got.bytes += protocol.inBytes;
+    this.#counters.keep(this.#client.protocol);
     this.#targets.clear();
     this.#client = this.#createClient();
     for (const subscription of this.#subscriptions) subscription.attach(this.#client);
@@ -332,7 +305,7 @@ export class NatsLink {
   #reportLoss(): void {
     const loss = this.#loss;
     this.#loss = null;
-    if (loss !== null && this.#closing === null) this.#journal.lost(loss.server, loss.error);
+    if (loss !== null) this.#journal.lost(loss.server, loss.error);
   }
 
   async #measure(): Promise<void> {
@@ -349,7 +322,9 @@ export class NatsLink {
   #tell(): void {
     const connected = this.connected;
     // The connection ended in the turn of its PONG: nats-core took it for a good one after that.
-    if (!connected && this.#client.protocol.connected) this.#lane?.reportClosed();
+    if (!connected && this.#client.protocol.connected && this.#closing === null) {
+      this.#lane?.reportClosed();
+    }
     if (connected === this.#told) return;
     this.#told = connected;
     if (connected) {
@@ -405,6 +380,7 @@ export class NatsLink {
   /** Returns whether nats-core thinks that it is connected, and so has to hear of the end. */
   #lost(error: Error | undefined): boolean {
     const { protocol } = this.#client;
+    if (this.#closing !== null) return false;
     if (this.#told) {
       // Written at nats-core's own event, which comes behind those that say why.
       this.#loss = { server: this.#serverName(), error };
@@ -417,13 +393,4 @@ export class NatsLink {
     protocol.connectError?.(reason);
     return protocol.connected;
   }
-}
-
-function sleep(ms: number, until?: Promise<void>): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const elapsed = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  if (until === undefined) return elapsed;
-  return Promise.race([elapsed, until]).finally(() => clearTimeout(timer));
 }

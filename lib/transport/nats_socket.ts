@@ -65,7 +65,7 @@ export async function openNatsSocket(options: OpenOptions): Promise<OpenedSocket
   const conn = await dial(server.hostname, server.port, tls?.cert !== undefined, signal);
   // Whatever is waited for below ends with the socket.
   let current: NatsSocket = conn;
-  const abort = () => current.close();
+  const abort = () => closeQuietly(current);
   signal.addEventListener("abort", abort);
   try {
     if (tls?.handshakeFirst) {
@@ -84,7 +84,7 @@ export async function openNatsSocket(options: OpenOptions): Promise<OpenedSocket
     current = await startTls(conn, tlsName, tls, signal);
     return { socket: current, greeting, encrypted: true };
   } catch (error) {
-    current.close();
+    closeQuietly(current);
     throw error;
   } finally {
     signal.removeEventListener("abort", abort);
@@ -130,10 +130,19 @@ async function startTls(
   try {
     await secure.handshake();
   } catch (error) {
-    secure.close();
+    closeQuietly(secure);
     throw error;
   }
   return secure;
+}
+
+/** A socket that TLS has taken over, or that has ended by itself, is no failure here. */
+function closeQuietly(socket: NatsSocket): void {
+  try {
+    socket.close();
+  } catch {
+    // See above.
+  }
 }
 
 /** Reads until the first line is whole; what came behind it is kept. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
 /** PEM texts of a client that shows its own certificate. */
@@ -103,7 +103,8 @@ export function startMutualTls(
   const socket = connectTls({
     socket: stream.release(),
     host: tlsName,
-    servername: tlsName,
+    // SNI is for names (RFC 6066 section 3); an address is compared with the certificate all the same.
+    ...(isIP(tlsName) === 0 ? { servername: tlsName } : {}),
     cert: tls.cert,
     key: tls.key,
     ...(tls.ca === undefined ? {} : { ca: [tls.ca] }),

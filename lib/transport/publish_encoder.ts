@@ -3,6 +3,7 @@
  * @module
  */
 
+import type { MsgHdrs, NatsConnectionImpl } from "@nats-io/nats-core/internal";
 import type { BufferedWriter } from "../net/buffered_writer.ts";
 
 const BLANK = 0x20;
@@ -82,6 +83,32 @@ export function encodePublish(
   buffer[at++] = 0x0d;
   buffer[at++] = 0x0a;
   writer.commit(at - start);
+}
+
+/**
+ * The same on a connection whose transport is not natsway's own (another client of the process has
+ * replaced the factory): slower, with the same bytes on the wire.
+ */
+export function publishWithoutLane(
+  connection: NatsConnectionImpl,
+  subject: string,
+  reply: string,
+  headers: Uint8Array | null,
+  parts: readonly Uint8Array[],
+  payloadBytes: number,
+): void {
+  const payload = new Uint8Array(payloadBytes);
+  let at = 0;
+  for (const part of parts) {
+    payload.set(part, at);
+    at += part.length;
+  }
+  // nats-core asks a header object for its bytes and for nothing else.
+  const block = headers === null ? null : { encode: () => headers.slice() } as unknown as MsgHdrs;
+  connection.publish(subject, payload, {
+    ...(reply === "" ? {} : { reply }),
+    ...(block === null ? {} : { headers: block }),
+  });
 }
 
 function putText(buffer: Uint8Array, at: number, text: string): number {

@@ -4,19 +4,17 @@ import { MAX_LINE_LENGTH, readLines } from "../../lib/embedded/lines.ts";
 import { isAlive, namesIn, script, tempDir } from "./support.ts";
 
 /** A program that says one line, and ends on SIGTERM with a status of its own. */
-const PROGRAM = `trap 'echo bye >&2; exit 5' TERM
+const PROGRAM = `sleep 600 & nap=$!
+trap 'kill "$nap"; echo bye >&2; exit 5' TERM
 echo "hello $1" >&2
-while :; do sleep 600 & wait $!; done`;
+wait "$nap"`;
 
 Deno.test("a child runs with and without the watchdog, and gives its status and its last line", async () => {
   for (const shell of ["/bin/sh", null]) {
     await using dir = await tempDir();
     const removeDir = `${dir.path}/run`;
     await Deno.mkdir(removeDir);
-    const binary = await script(
-      `${dir.path}/program`,
-      PROGRAM.replace("exit 5", "kill $!; exit 5"),
-    );
+    const binary = await script(`${dir.path}/program`, PROGRAM);
     const lines: string[] = [];
     const first = Promise.withResolvers<void>();
     const onLine = (line: string) => {
@@ -31,6 +29,23 @@ Deno.test("a child runs with and without the watchdog, and gives its status and 
     assert.deepEqual(lines, ["hello a b", "bye"]);
     assert.ok(!await isAlive(child.pid));
     assert.deepEqual(await namesIn(dir.path), ["program"]);
+  }
+});
+
+Deno.test("a process that the program left behind with its output does not hold up the end", async () => {
+  await using dir = await tempDir();
+  const pidFile = `${dir.path}/pid`;
+  const body = `sleep 600 & echo $! >"${pidFile}"; echo last >&2; exit 3`;
+  const binary = await script(`${dir.path}/program`, body);
+  for (const shell of ["/bin/sh", null]) {
+    const lines: string[] = [];
+    const onLine = (line: string) => void lines.push(line);
+    const removeDir = `${dir.path}/run`;
+    const child = await startChild({ binary, args: [], removeDir, onLine, shell });
+    const end = await child.ended;
+    Deno.kill(Number(await Deno.readTextFile(pidFile)), "SIGKILL");
+    assert.equal(end.code, 3);
+    assert.deepEqual(lines, ["last"]);
   }
 });
 

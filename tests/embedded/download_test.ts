@@ -121,8 +121,8 @@ Deno.test("progress on a terminal is one line with percent and size, and ends em
     onProgress: (text) => shown.push(text),
     logger,
   });
-  assert.equal(shown.at(-1), "");
-  const lines = shown.slice(0, -1);
+  assert.equal(shown.at(-1), "\r\x1b[K");
+  const lines = shown.slice(0, -1).map((text) => text.slice(1, -3));
   assert.ok(lines.length > 0);
   for (const line of lines) {
     assert.match(line, /^downloading nats-server 2\.15\.2: \d{1,3} % of \d+\.\d MB$/);
@@ -293,6 +293,21 @@ Deno.test("an aborted download ends at once with the signal's reason", async () 
   await assert.rejects(downloading, /^Error: enough$/);
   const finding = find({ downloadUrl: mirror.url, cacheDir: dir.path, signal: abort.signal });
   await assert.rejects(finding, /^Error: enough$/);
+});
+
+Deno.test("a failure names the address without what may be a secret in it", async () => {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const secretUrl = `http://me:s3cret@127.0.0.1:${listener.addr.port}/a?token=s3cret`;
+  listener.close();
+  await using mirror = startMirror(() =>
+    new Response(null, { status: 302, headers: { location: secretUrl } })
+  );
+  await assert.rejects(downloadArchive({ baseUrl: mirror.url, archive: ARCHIVE }), (error) => {
+    assert.ok(error instanceof DownloadError);
+    assert.match(error.message, /SHA256SUMS: ./);
+    assert.ok(!error.message.includes("s3cret"), error.message);
+    return true;
+  });
 });
 
 Deno.test("a download URL that is none is refused without being printed", async () => {

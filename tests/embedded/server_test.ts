@@ -131,8 +131,6 @@ Deno.test("a program that does not become a server fails the start with what it 
 Deno.test("a program that never answers is ended after the ready time, and when the start is aborted", async () => {
   await using dir = await tempDir();
   const pidFile = `${dir.path}/pid`;
-  const fifo = `${dir.path}/fifo`;
-  await new Deno.Command("mkfifo", { args: [fifo] }).output();
   const body = `echo $$ >"${pidFile}"; echo "[1] [INF] up" >&2; exec sleep 600`;
   const binary = await script(`${dir.path}/silent`, body);
   await assert.rejects(start({ binary, readyTimeoutMs: 300 }), /did not answer in 0\.3 s/);

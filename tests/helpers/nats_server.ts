@@ -14,6 +14,8 @@ export interface NatsOptions {
 
 const READY_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5_000;
+/** A stopped process cannot say so itself: who does not greet for this time is silent. */
+const SILENCE_MS = 100;
 
 /** A port that nobody listens on now. */
 export function freePort(): number {
@@ -115,7 +117,7 @@ export class NatsServer implements AsyncDisposable {
   async reload(): Promise<void> {
     const before = this.#log.length;
     this.#running().kill("SIGHUP");
-    await this.#logged(/Reloaded server configuration|Failed to reload/, before);
+    await this.logged(/Reloaded server configuration|Failed to reload/, before);
   }
 
   /** Starts it, after `stop` or `kill`, on the same port; stops it first if it runs. */
@@ -130,14 +132,36 @@ export class NatsServer implements AsyncDisposable {
     }).spawn();
     this.#process = process;
     this.#logDone = this.#collect(process.stderr);
-    await this.#logged(/Server is ready/, before);
+    await this.logged(/Server is ready/, before);
   }
 
-  /** Sends a signal. After SIGTERM and SIGKILL waits until the process is gone. */
+  /**
+   * Sends a signal. After SIGTERM and SIGKILL waits until the process is gone, after SIGSTOP until it
+   * has fallen silent.
+   */
   async kill(signal: Deno.Signal): Promise<void> {
     const process = this.#running();
     process.kill(signal);
     if (signal === "SIGTERM" || signal === "SIGKILL") await this.#gone(process);
+    while (signal === "SIGSTOP" && await this.#greets()) await null;
+  }
+
+  /** Whether a new connection gets the server's INFO, within a time that is long for loopback. */
+  async #greets(): Promise<boolean> {
+    const conn = await Deno.connect({ hostname: "127.0.0.1", port: this.port });
+    let silent = false;
+    const timer = setTimeout(() => {
+      silent = true;
+      conn.close();
+    }, SILENCE_MS);
+    try {
+      return await conn.read(new Uint8Array(1)) !== null;
+    } catch {
+      return false;
+    } finally {
+      clearTimeout(timer);
+      if (!silent) conn.close();
+    }
   }
 
   /** Ends it, stopped or not. Its folder stays for a restart. */
@@ -180,7 +204,7 @@ export class NatsServer implements AsyncDisposable {
   }
 
   /** Resolves when `pattern` is in the log behind offset `from`; rejects when the server ends first. */
-  #logged(pattern: RegExp, from: number): Promise<void> {
+  logged(pattern: RegExp, from = 0): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (failure: string | null) => {
         clearTimeout(timer);

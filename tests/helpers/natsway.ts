@@ -4,6 +4,7 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
+import { rssBytes } from "./proc.ts";
 import { EventLog, within } from "./wait.ts";
 
 /** One line of the log (LOG_FORMAT=json). */
@@ -159,10 +160,7 @@ export class Natsway implements AsyncDisposable {
 
   /** Resident memory in bytes (Linux). */
   rssBytes(): number {
-    const status = Deno.readTextFileSync(`/proc/${this.pid}/status`);
-    const kib = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
-    if (kib === undefined) throw new Error(`no VmRSS for process ${this.pid}`);
-    return Number(kib) * 1024;
+    return rssBytes(this.pid);
   }
 
   /** `text` and what the process has said. */
@@ -263,13 +261,4 @@ export async function runNatsway(
     stderr: natsway.stderr,
     ms: performance.now() - started,
   };
-}
-
-/** Whether a process with this id exists (not a zombie). */
-export function processExists(pid: number): boolean {
-  try {
-    return !/^State:\s+[ZX]/m.test(Deno.readTextFileSync(`/proc/${pid}/status`));
-  } catch {
-    return false;
-  }
 }

@@ -1,34 +1,10 @@
 import assert from "node:assert/strict";
 import { request } from "../helpers/client.ts";
 import { freePort, startNats } from "../helpers/nats_server.ts";
-import {
-  type Natsway,
-  processExists,
-  runNatsway,
-  startNatsway,
-  TEST_SETTINGS,
-} from "../helpers/natsway.ts";
+import { type Natsway, runNatsway, startNatsway, TEST_SETTINGS } from "../helpers/natsway.ts";
+import { commandLine, descendants, processExists } from "../helpers/proc.ts";
 import { startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { pause } from "../helpers/wait.ts";
-
-/** Process ids of all descendants (Linux). */
-function descendants(pid: number): number[] {
-  const parents = new Map<number, number[]>();
-  for (const entry of Deno.readDirSync("/proc")) {
-    if (!/^\d+$/.test(entry.name)) continue;
-    try {
-      const stat = Deno.readTextFileSync(`/proc/${entry.name}/stat`);
-      const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
-      parents.set(parent, [...parents.get(parent) ?? [], Number(entry.name)]);
-    } catch { /* it has just ended */ }
-  }
-  const found: number[] = [];
-  for (let next = [pid]; next.length > 0;) {
-    next = next.flatMap((parent) => parents.get(parent) ?? []);
-    found.push(...next);
-  }
-  return found;
-}
 
 function embeddedSettings(port: number, upstream: Upstream): Record<string, string> {
   return {
@@ -130,10 +106,11 @@ Deno.test("F46 SIGKILL: the embedded server ends by itself within 5 s, and a sta
 Deno.test("an embedded server that dies ends natsway with a failure that names it", async () => {
   await using upstream = await startUpstream();
   await using natsway = await startEmbedded(freePort(), upstream);
-  for (const pid of descendants(natsway.pid)) {
-    const command = await Deno.readTextFile(`/proc/${pid}/cmdline`);
-    if (/nats-server/.test(command.split("\0")[0] ?? "")) Deno.kill(pid, "SIGKILL");
-  }
+  const servers = descendants(natsway.pid).filter((pid) =>
+    /nats-server/.test(commandLine(pid)[0] ?? "")
+  );
+  assert.equal(servers.length, 1);
+  Deno.kill(servers[0] as number, "SIGKILL");
   const status = await natsway.ended(10_000);
   assert.ok(status.code === 1 || status.code === 3, natsway.described(`exit code ${status.code}`));
   assert.match(natsway.stderr, /nats-server/);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { concat } from "../helpers/bytes.ts";
 import { requestOctets } from "../helpers/client.ts";
 import { json, one, text } from "../helpers/http_message.ts";
 import { type Rig, startRig } from "../helpers/rig.ts";
@@ -140,47 +141,74 @@ Deno.test("upstream failures and leaving clients", async (t) => {
       },
     },
     {
-      name: "a broken chunk of the upstream leaves an incomplete message",
+      name: "a broken chunk in the body leaves an incomplete message",
       run: async () => {
+        const seen = Promise.withResolvers<void>();
         upstream.route("/bad-chunk", async (_, connection) => {
           await connection.write(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nZZ\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
           );
+          await seen.promise;
+          await connection.write("ZZ\r\n");
         });
-        const response = await rig.request("/bad-chunk");
+        const response = await rig.request("/bad-chunk", { onBody: () => seen.resolve() });
         assert.equal(text(response), "hello");
         assert.equal(response.complete, false);
       },
     },
     {
-      name: "octets behind a whole upstream answer never become the next answer",
+      name: "a broken chunk that comes with the head is 502 or an incomplete message",
       run: async () => {
-        upstream.route("/surplus", async (_, connection) => {
-          await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-          await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+        upstream.route("/bad-at-once", async (_, connection) => {
+          await connection.write(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nZZ\r\n",
+          );
+        });
+        const response = await rig.request("/bad-at-once");
+        if (response.status === 200) assert.equal(response.complete, false);
+        else assert.equal(json(response)["code"], "target_broken");
+      },
+    },
+    ...[0, 100].map((laterMs): Row => ({
+      name: `octets behind a whole upstream answer, ${laterMs} ms later, are never the next answer`,
+      run: async () => {
+        const path = `/surplus-${laterMs}`;
+        const evil = answer("evil");
+        upstream.route(path, async (_, connection) => {
+          if (laterMs === 0) {
+            await connection.write(concat([answer("ok"), evil]));
+          } else {
+            await connection.write(answer("ok"));
+            await pause(laterMs);
+            await connection.write(evil);
+          }
         });
         await using client = await rig.connect();
         for (let i = 0; i < 5; i++) {
-          assert.equal(text(await client.exchange(requestOctets("/surplus"))), "ok");
+          assert.equal(text(await client.exchange(requestOctets(path))), "ok");
+          // By then the surplus has reached the receiver's idle connection.
+          await pause(laterMs * 2);
           assert.equal(text(await client.exchange(requestOctets("/fine"))), "GET /fine");
         }
       },
-    },
+    })),
     {
-      name: "F55 a kept upstream connection that the upstream closes costs no request",
+      name: "F55 kept connections that the upstream closes cost no GET, and no POST runs twice",
       run: async () => {
         upstream.route("/closing", async (_, connection) => {
           await connection.write(answer("once"));
           return "close";
         });
-        for (let i = 0; i < 20; i++) {
-          const response = await rig.request(
-            "/closing",
-            i % 2 ? { method: "POST", body: "x" } : {},
-          );
-          assert.equal(response.status, 200, text(response));
+        for (let i = 0; i < 40; i++) {
+          const post = i % 2 === 1;
+          const target = `/closing/${i}`;
+          const response = await rig.request(target, post ? { method: "POST", body: "x" } : {});
+          // A POST whose octets were already sent may have run: it is not repeated.
+          if (post && response.status === 502) {
+            assert.equal(json(response)["code"], "target_broken");
+          } else assert.equal(response.status, 200, text(response));
+          if (post) assert.ok(upstream.requestsFor(target).length <= 1);
         }
-        assert.equal(upstream.requestsFor("/closing").length, 20);
       },
     },
   ]);
@@ -229,138 +257,4 @@ Deno.test("a receiver without UPSTREAM_URL answers 503 for origin-form targets",
   const response = await rig.request("/nowhere");
   assert.equal(response.status, 503);
   assert.match(text(response), /UPSTREAM_URL/);
-});
-
-Deno.test("a saturated receiver makes requests wait or answers 503 overloaded with Retry-After", async () => {
-  await using rig = await startRig({ receiverSettings: { RECEIVER_MAX_INFLIGHT: "2" } });
-  const release = Promise.withResolvers<void>();
-  rig.upstream.route("/held", async (_, connection) => {
-    await release.promise;
-    await connection.write(answer("held"));
-  });
-  const first = [rig.request("/held/0"), rig.request("/held/1")];
-  await Promise.all([rig.upstream.request("/held/0"), rig.upstream.request("/held/1")]);
-  const more = Array.from({ length: 30 }, (_, i) => rig.request(`/held/${i + 2}`));
-  // Those that do not wait are answered without the upstream's help.
-  const refused: number[] = [];
-  for (const answered of more) answered.then((response) => refused.push(response.status));
-  const rejected = await within(
-    Promise.any(more.map(async (answered) => {
-      const response = await answered;
-      assert.equal(response.status, 503);
-      return response;
-    })),
-    10_000,
-    "a 503 while both slots and the queue are taken",
-  );
-  assert.equal(json(rejected)["code"], "overloaded");
-  assert.match(one(rejected, "retry-after") ?? "", /^\d+$/);
-  assert.ok(rig.upstream.requestsFor("/held").length <= 2, "more than the slots were taken");
-  assert.equal(refused.includes(200), false);
-  release.resolve();
-  const all = await Promise.all([...first, ...more]);
-  for (const response of all) {
-    if (response.status === 503) assert.equal(json(response)["code"], "overloaded");
-    else assert.equal(text(response), "held");
-  }
-  assert.ok(all.filter((response) => response.status === 200).length >= 4, "the queue was lost");
-  const served = rig.upstream.requestsFor("/held").length;
-  assert.equal(served, all.filter((response) => response.status === 200).length);
-  // It is back in the pool.
-  assert.equal((await rig.request("/relaxed")).status, 200);
-});
-
-Deno.test("a saturated receiver leaves new requests to the other one", async () => {
-  await using rig = await startRig({
-    receivers: 2,
-    receiverSettings: { RECEIVER_MAX_INFLIGHT: "4" },
-  });
-  const release = Promise.withResolvers<void>();
-  rig.upstream.route("/held", async (_, connection) => {
-    await release.promise;
-    await connection.write(answer("held"));
-  });
-  const held = Array.from({ length: 8 }, (_, i) => rig.request(`/held/${i}`));
-  await pause(300);
-  release.resolve();
-  for (const response of await Promise.all(held)) assert.equal(text(response), "held");
-});
-
-Deno.test("MAX_FLOWS at the requester bounds live flows with 503 overloaded", async () => {
-  await using rig = await startRig({ requesterSettings: { MAX_FLOWS: "3" } });
-  const release = Promise.withResolvers<void>();
-  rig.upstream.route("/held", async (_, connection) => {
-    await release.promise;
-    await connection.write(answer("held"));
-  });
-  const held = [0, 1, 2].map((i) => rig.request(`/held/${i}`));
-  await Promise.all([0, 1, 2].map((i) => rig.upstream.request(`/held/${i}`)));
-  const over = await rig.request("/over");
-  assert.equal(over.status, 503);
-  assert.equal(json(over)["code"], "overloaded");
-  assert.notEqual(one(over, "retry-after"), null);
-  release.resolve();
-  for (const response of await Promise.all(held)) assert.equal(text(response), "held");
-  assert.equal((await rig.request("/again")).status, 200);
-});
-
-for (const signal of ["SIGKILL", "SIGSTOP"] as const) {
-  Deno.test(`F54 a receiver that gets ${signal} in the middle of a body: incomplete within PEER_TIMEOUT, never a clean end`, async () => {
-    const peerTimeoutS = 6;
-    await using rig = await startRig({ settings: { PEER_TIMEOUT: String(peerTimeoutS) } });
-    rig.upstream.route("/half", async (_, connection) => {
-      await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
-      await connection.waitEnd(60_000);
-      return "close";
-    });
-    await using client = await rig.connect();
-    await client.send(requestOctets("/half"));
-    await client.socket.readUntil("hello");
-    const reading = client.socket.readUntil("\r\n0\r\n\r\n", 60_000).then(
-      () => "clean end",
-      () => client.socket.end,
-    );
-    const started = performance.now();
-    rig.receiver.kill(signal);
-    const end = await reading;
-    const ms = performance.now() - started;
-    assert.notEqual(end, "clean end");
-    assert.notEqual(end, "open");
-    // The clock of extensions.md section 6 starts with the first unanswered probe, which is sent
-    // after a third of PEER_TIMEOUT of silence.
-    assert.ok(ms < (peerTimeoutS * 4 / 3) * 1000 + 2_000, `after ${ms} ms`);
-    const closed = await rig.requester.flowClosed((event) => event["code"] !== "ok");
-    assert.equal(closed["code"], "peer_lost");
-    if (signal === "SIGSTOP") {
-      rig.receiver.kill("SIGCONT");
-      const response = await within(rig.request("/back"), 15_000, "an answer after SIGCONT");
-      assert.equal(response.status, 200);
-    } else {
-      await rig.addReceiver();
-      assert.equal((await rig.request("/back")).status, 200);
-    }
-  });
-}
-
-Deno.test("F54 of two receivers one is killed while idle: later requests succeed", async () => {
-  await using rig = await startRig({ receivers: 2, settings: { PEER_TIMEOUT: "4" } });
-  rig.receiver.kill("SIGKILL");
-  await rig.receiver.ended();
-  for (let i = 0; i < 30; i++) {
-    assert.equal((await rig.request(`/still/${i}`)).status, 200);
-  }
-});
-
-Deno.test("F58 a requester that is killed frees what it had running at the receiver", async () => {
-  await using rig = await startRig({ settings: { PEER_TIMEOUT: "4" } });
-  const ended = upstreamEnd(rig, "/orphan", [
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
-  ]);
-  await using client = await rig.connect();
-  await client.send(requestOctets("/orphan"));
-  await client.socket.readUntil("hello");
-  rig.requester.kill("SIGKILL");
-  await within(ended, (4 * 4 / 3) * 1000 + 2_000, "the end of the orphaned upstream call");
-  const closed = await rig.receiver.flowClosed((event) => event["code"] !== "ok");
-  assert.equal(closed["code"], "peer_lost");
 });

@@ -94,6 +94,7 @@ Deno.test("responses from nothing to 50 MiB arrive octet by octet", async (t) =>
     },
     {
       name: "a response that comes in small pieces is passed on as it comes",
+      alone: true,
       run: async () => {
         rig.upstream.route("/ticks", async (_, connection) => {
           await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");

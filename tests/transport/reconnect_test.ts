@@ -75,7 +75,7 @@ Deno.test("an outage is two log lines, however many attempts it takes", async ()
   await using a = await startLink(server.url);
   await server.kill("SIGTERM");
   await a.until(false);
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await a.attempts(4);
   const [lost, trying, ...more] = a.logger.of("warning");
   assert.match(lost?.message ?? "", /lost the connection/);
   assert.match(String(trying?.fields.error), /refused/);

@@ -63,6 +63,13 @@ export class TestLink implements AsyncDisposable {
     });
   }
 
+  /** Waits until nats-core has begun `count` more attempts to connect. */
+  async attempts(count: number): Promise<void> {
+    for await (const event of this.link.connection.status()) {
+      if (event.type === "reconnecting" && --count === 0) return;
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await within(this.link.close(), 10_000, "the end of close()");
   }

@@ -1,0 +1,156 @@
+/**
+ * A double of the requester of nats-proxy (Ruby), written from wire-protocol.md alone. A test drives
+ * it directly in place of its clients. It breaks on unknown events, obeys only `streaming`, and notes
+ * what no receiver of the contract would have sent.
+ * @module
+ */
+import { randomBytes } from "node:crypto";
+import { type BareMessage, BareNats } from "./bare_nats.ts";
+import { type OnBody, RubyCall } from "./ruby_call.ts";
+import {
+  type CreditSizes,
+  creditSizes,
+  lastToken,
+  parseObject,
+  parseOrUndefined,
+  REQUEST_DROPPED,
+  type RubyPlace,
+  utf8OrNull,
+} from "./ruby_wire.ts";
+
+export interface RubyRequesterOptions extends RubyPlace {
+  /** NATS_RESPONSE_TIMEOUT in ms. @default {30000} */
+  readonly responseTimeoutMs?: number;
+  /** STREAM_RESPONSE_TIMEOUT in ms. @default {30000} */
+  readonly streamTimeoutMs?: number;
+}
+
+export interface RubyAsk {
+  /** @default {"GET"} */
+  readonly method?: string;
+  readonly fields?: readonly (readonly [name: string, value: string])[];
+  readonly body?: Uint8Array | string;
+  /** Takes a piece of a streamed body; credit is returned when it is done. */
+  readonly onBody?: OnBody;
+  /** @default 32 hex digits, drawn */
+  readonly id?: string;
+}
+
+export class RubyRequester implements AsyncDisposable {
+  readonly #calls = new Map<string, RubyCall>();
+  readonly options: RubyRequesterOptions;
+  readonly nats: BareNats;
+  readonly sizes: CreditSizes;
+  /** Messages for ids that it does not have, and what was no event. */
+  readonly dropped: BareMessage[] = [];
+  readonly violations: string[] = [];
+
+  private constructor(nats: BareNats, options: RubyRequesterOptions) {
+    this.nats = nats;
+    this.options = options;
+    this.sizes = creditSizes(nats.maxPayload);
+  }
+
+  static async start(options: RubyRequesterOptions): Promise<RubyRequester> {
+    const nats = await BareNats.connect(options.port, options);
+    const requester = new RubyRequester(nats, options);
+    const root = requester.responseRoot;
+    const { serviceId } = options;
+    nats.subscribe(`${root}.responses.${serviceId}.>`, (message) => requester.#event(message));
+    nats.subscribe(`${root}.sessions.downstream.${serviceId}.>`, (message) => {
+      requester.dropped.push(message);
+    });
+    await nats.flush();
+    return requester;
+  }
+
+  get requestRoot(): string {
+    return this.options.requestRoot ?? "to.proxy";
+  }
+
+  get responseRoot(): string {
+    return this.options.responseRoot ?? "from.proxy";
+  }
+
+  /** The subject of the request plane for `id`. */
+  requestSubject(id: string): string {
+    return `${this.requestRoot}.requests.${this.options.serviceId}.${id}`;
+  }
+
+  /** The reply subject for `id`. */
+  replySubject(id: string): string {
+    return `${this.responseRoot}.responses.${this.options.serviceId}.${id}`;
+  }
+
+  /**
+   * Sends one request of a client and returns the call at once.
+   * @throws {Error} the body is no UTF-8: a Ruby requester fails with 500 before publishing
+   */
+  ask(path: string, ask: RubyAsk = {}): RubyCall {
+    const method = ask.method === "HEAD" ? "GET" : ask.method ?? "GET";
+    const id = ask.id ?? randomBytes(16).toString("hex");
+    const envelope = {
+      type: "request",
+      request_id: id,
+      reply_to: this.replySubject(id),
+      operation: "http_request",
+      payload: {
+        method,
+        path,
+        headers: requestHeaders(ask.fields ?? []),
+        body: requestBody(method, ask.body),
+      },
+    };
+    const trace = (ask.fields ?? [])
+      .filter(([name]) => /^trace(?:parent|state)$/i.test(name))
+      .map(([name, value]) => [name.toLowerCase(), value] as const);
+    const call = this.open(id, ask.onBody);
+    this.nats.publish(this.requestSubject(id), JSON.stringify(envelope), { headers: trace });
+    return call;
+  }
+
+  /** Listens for the answer of `id` without publishing: for requests that a test writes itself. */
+  open(id: string, onBody?: OnBody): RubyCall {
+    const call = new RubyCall(this, id, onBody ?? null);
+    this.#calls.set(id, call);
+    void call.done.finally(() => this.#calls.delete(id));
+    return call;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const call of this.#calls.values()) call.stop("the double ends");
+    await this.nats.close();
+  }
+
+  #event(message: BareMessage): void {
+    const call = this.#calls.get(lastToken(message.subject));
+    const event = parseObject(message.data);
+    if (call === undefined || event === null) this.dropped.push(message);
+    else call.take(event, message);
+  }
+}
+
+/** Names lower-cased, the ten dropped, repeated ones merged by Ruby's web layer. */
+function requestHeaders(
+  fields: readonly (readonly [name: string, value: string])[],
+): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of fields) {
+    const lower = name.toLowerCase();
+    if (REQUEST_DROPPED.includes(lower)) continue;
+    const before = headers[lower];
+    headers[lower] = before === undefined
+      ? value
+      : `${before}${lower === "cookie" ? ";" : ","}${value}`;
+  }
+  return headers;
+}
+
+/** Null, the parsed JSON value, or the text. */
+function requestBody(method: string, body: Uint8Array | string | undefined): unknown {
+  if (body === undefined || body.length === 0 || method === "GET") return null;
+  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+  const text = utf8OrNull(bytes);
+  if (text === null) throw new Error("500: the body is no UTF-8");
+  return parseOrUndefined(bytes) ?? text;
+}
