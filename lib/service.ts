@@ -2,11 +2,10 @@
  * One role, wired together: start, ready, drain, stop.
  * @module
  */
-import type { NatsAddress } from "./config/addresses.ts";
 import type { Config } from "./config/settings.ts";
 import { type EmbeddedServer, startNatsServer } from "./embedded/server.ts";
 import { findNatsServer } from "./embedded/find.ts";
-import { errorText, ExitCode, StartError } from "./errors.ts";
+import { ExitCode } from "./errors.ts";
 import { FlowRegistry } from "./flow/registry.ts";
 import { newId } from "./flow/ids.ts";
 import { answerError, answerFailure } from "./ingress/answers.ts";
@@ -19,9 +18,9 @@ import { withFields } from "./observe/log.ts";
 import { planePatterns, type Roots } from "./protocol/subjects.ts";
 import { Receiver } from "./receiver/receiver.ts";
 import { Requester } from "./requester/requester.ts";
+import { untilSignal } from "./signals.ts";
+import { linkSettings } from "./transport/settings.ts";
 import { connectCore, type CoreTransport } from "./transport/core.ts";
-import type { NatsAuth } from "./transport/auth.ts";
-import type { NatsTls } from "./transport/nats_socket.ts";
 
 /** Longest that a stop waits for closing sockets once the work is over. */
 const CLOSE_MS = 2_000;
@@ -213,16 +212,12 @@ export class Service {
   #connect(): CoreTransport {
     const config = this.#config;
     const roots: Roots = { request: config.requestRoot, response: config.responseRoot };
-    const auth = authOf(config);
-    const tls = tlsOf(config);
-    const why = config.natsMode === "core" ? "NATS_MODE=core" : "this version carries Core only";
     return connectCore({
-      urls: config.natsUrls.map(fullUrl),
-      ...(auth === null ? {} : { auth }),
-      ...(tls === null ? {} : { tls }),
-      name: `natsway-${config.serviceRole}-${config.serviceId}`,
+      ...linkSettings(config),
       logger: this.#logger,
-      backendReason: why,
+      backendReason: config.natsMode === "core"
+        ? "NATS_MODE=core"
+        : "this version carries Core only",
       subjects: {
         requests: config.listenSubject,
         queueGroup: config.natsQueueGroup,
@@ -341,32 +336,6 @@ async function serve(
 
 const NEVER = new Promise<never>(() => {});
 
-/** The first and the second SIGINT or SIGTERM from now on, until `release`. */
-export function untilSignal(): {
-  readonly first: Promise<void>;
-  readonly second: Promise<void>;
-  release(): void;
-} {
-  // Windows knows no SIGTERM.
-  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
-  const first = Promise.withResolvers<void>();
-  const second = Promise.withResolvers<void>();
-  let count = 0;
-  const onSignal = () => {
-    count++;
-    if (count === 1) first.resolve();
-    else second.resolve();
-  };
-  for (const signal of signals) Deno.addSignalListener(signal, onSignal);
-  return {
-    first: first.promise,
-    second: second.promise,
-    release: () => {
-      for (const signal of signals) Deno.removeSignalListener(signal, onSignal);
-    },
-  };
-}
-
 /** Whether `ms` passed before the work was done. */
 async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -386,43 +355,4 @@ function deniedReason(planes: readonly string[]): string | null {
 
 function showAddress(hostname: string, port: number): string {
   return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
-}
-
-function fullUrl(address: NatsAddress): string {
-  const { user, password, token, tls } = address;
-  const credentials = token !== undefined
-    ? `${token}@`
-    : user !== undefined
-    ? `${user}:${password ?? ""}@`
-    : "";
-  return `${tls ? "tls" : "nats"}://${credentials}${showAddress(address.hostname, address.port)}`;
-}
-
-function authOf(config: Config): NatsAuth | null {
-  if (config.natsCreds !== null) return { kind: "creds", creds: config.natsCreds };
-  if (config.natsNkeySeed !== null) return { kind: "nkey", seed: config.natsNkeySeed };
-  if (config.natsToken !== null) return { kind: "token", token: config.natsToken };
-  if (config.natsUser !== null) {
-    return { kind: "user", user: config.natsUser, password: config.natsPassword ?? "" };
-  }
-  return null;
-}
-
-function tlsOf(config: Config): NatsTls | null {
-  const { natsTlsCa, natsTlsCert, natsTlsKey, natsTlsFirst } = config;
-  if (natsTlsCa === null && natsTlsCert === null && !natsTlsFirst) return null;
-  return {
-    ...(natsTlsCa === null ? {} : { ca: readPem(natsTlsCa, "NATS_TLS_CA") }),
-    ...(natsTlsCert === null ? {} : { cert: readPem(natsTlsCert, "NATS_TLS_CERT") }),
-    ...(natsTlsKey === null ? {} : { key: readPem(natsTlsKey, "NATS_TLS_KEY") }),
-    handshakeFirst: natsTlsFirst,
-  };
-}
-
-function readPem(path: string, setting: string): string {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch (error) {
-    throw new StartError(`cannot read ${setting} ${path}: ${errorText(error)}`, { cause: error });
-  }
 }

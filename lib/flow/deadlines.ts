@@ -79,3 +79,24 @@ function remove(entry: Entry): void {
   entry.previous.next = entry.next;
   entry.next.previous = entry.previous;
 }
+
+/** One deadline over one or several waits. */
+export class Clock {
+  readonly #deadline: Deadline;
+  readonly #late: Promise<null>;
+
+  constructor(deadlines: Deadlines) {
+    let late!: (value: null) => void;
+    this.#late = new Promise((resolve) => late = resolve);
+    this.#deadline = deadlines.start(() => late(null));
+  }
+
+  /** The value of `wait`, or null when the deadline comes first. */
+  limit<T>(wait: Promise<T>): Promise<T | null> {
+    return Promise.race([wait, this.#late]);
+  }
+
+  stop(): void {
+    this.#deadline.cancel();
+  }
+}

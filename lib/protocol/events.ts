@@ -78,6 +78,8 @@ export type ResponseEvent =
     readonly headers: EventHeaders;
     readonly streaming: boolean;
     readonly receiverServiceId: string;
+    /** Null in a refusal that was made before an operation started. */
+    readonly requestId: string | null;
     readonly peer: PeerInfo | null;
     readonly code: string | null;
   }
@@ -123,6 +125,7 @@ function readStart(value: JsonObject): ResponseEvent {
     streaming: value.streaming !== undefined && value.streaming !== null &&
       value.streaming !== false,
     receiverServiceId: isText(value.receiver_service_id) ? value.receiver_service_id : "",
+    requestId: isText(value.request_id) ? value.request_id : null,
     peer: readPeerInfo(value.natsway),
     code: codeOf(value),
   };

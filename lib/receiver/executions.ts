@@ -20,6 +20,7 @@ export interface Execution {
 /** Ids that are remembered at most. */
 const MAX_REMEMBERED = 10_000;
 
+/** Everything under way, and what must not begin. */
 export class Executions {
   readonly #running = new Map<string, Execution[]>();
   /** Cancelled before they came: id to `performance.now()` until which it counts. */

@@ -2,7 +2,13 @@
  * Answers a natsway requester with binary frames (extensions.md section 3).
  * @module
  */
-import { type FailureAnswer, type FailureCode, FAILURES, FlowError, NatswayError } from "../errors.ts";
+import {
+  type FailureAnswer,
+  type FailureCode,
+  FAILURES,
+  FlowError,
+  NatswayError,
+} from "../errors.ts";
 import { SendWindow } from "../flow/credit_window.ts";
 import { latin1, reasonPhrase } from "../http1/encode.ts";
 import type { ResponseHead } from "../http1/head.ts";

@@ -21,6 +21,7 @@ export interface RespondersOptions {
 
 const FEATURES: readonly string[] = [FEATURE_RAW];
 
+/** One responder for each request. */
 export class Responders {
   readonly #options: RespondersOptions;
   #infoFor = -1;

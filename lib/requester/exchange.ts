@@ -4,72 +4,63 @@
  * @module
  */
 import { type FailureCode, FAILURES, isFailureCode } from "../errors.ts";
-import { GrantCounter } from "../flow/credit_window.ts";
 import type { Deadline } from "../flow/deadlines.ts";
 import { hex } from "../flow/ids.ts";
 import type { Flow, FlowEnd } from "../flow/registry.ts";
 import type { Fields } from "../http1/fields.ts";
-import { FieldId, fieldIdOf, isHopByHop, isToken } from "../http1/field.ts";
 import { parseFieldBlock } from "../http1/parse.ts";
 import { answerError, answerFailure } from "../ingress/answers.ts";
 import type { ResponseWriter } from "../ingress/response_writer.ts";
-import { type Credit, creditHeaders, encodeCredit } from "../protocol/credit.ts";
-import { decodeEvent, type EventHeaders, type ResponseEvent } from "../protocol/events.ts";
+import { decodeEvent, type ResponseEvent } from "../protocol/events.ts";
 import {
   decodeFrame,
   encodeClose,
-  encodeWindow,
   type Frame,
   FrameError,
   FrameType,
   isFrame,
-  sameBytes,
 } from "../protocol/frames.ts";
 import { natsStatus, NO_RESPONDERS } from "../protocol/nats_headers.ts";
 import { cancelSubject, controlSubject, isServiceId, POOL_TOKEN } from "../protocol/subjects.ts";
 import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
+import { EventAnswer } from "./event_answer.ts";
+import { Owner } from "./owner.ts";
 
-type ResponseStartEvent = Extract<ResponseEvent, { type: "response_start" }>;
-
-/** The receiver that a flow is bound to. */
-interface Owner {
-  /** `""` when it gave none that can stand in a subject: then it is told by the pool's cancels only. */
-  readonly serviceId: string;
-  /** Null for a Ruby peer. */
-  readonly epoch: Uint8Array | null;
+/** What an exchange is about. */
+export interface ExchangeOptions {
+  readonly flow: Flow;
+  readonly response: ResponseWriter;
+  readonly replyTo: string;
+  /**
+   * Sends the request again under a new id, since the receiver that got it cannot carry it; false when
+   * that has been tried often enough. Absent where every receiver can.
+   */
+  readonly sendAgain?: () => boolean;
 }
 
 /** An exchange from its publish to its end. */
 export class HttpExchange {
   readonly #context: RequesterContext;
+  readonly #options: ExchangeOptions;
   readonly #flow: Flow;
   readonly #response: ResponseWriter;
-  readonly #replyTo: string;
   #deadline: Deadline | null;
   #owner: Owner | null = null;
   /** Next number of the response lane; the head is number 0. */
   #next = 0;
-  #grants: GrantCounter | null = null;
   /** Body bytes that came with the first frame, before any credit. */
   #ungranted = 0;
-  /** Head of a buffered answer of a Ruby peer that has not been written yet. */
-  #heldStart: ResponseStartEvent | null = null;
-  #streaming = false;
+  #events: EventAnswer | null = null;
   #noResponders = 0;
   #ended = false;
 
-  constructor(
-    context: RequesterContext,
-    flow: Flow,
-    response: ResponseWriter,
-    replyTo: string,
-  ) {
+  constructor(context: RequesterContext, options: ExchangeOptions) {
     this.#context = context;
-    this.#flow = flow;
-    this.#response = response;
-    this.#replyTo = replyTo;
-    response.onGone = () => this.#clientGone();
+    this.#options = options;
+    this.#flow = options.flow;
+    this.#response = options.response;
+    this.#response.onGone = () => this.#clientGone();
     this.#deadline = context.responseDeadlines.start(() => {
       this.#publishPoolCancel("response_timeout");
       const seconds = context.responseTimeoutMs / 1000;
@@ -117,17 +108,14 @@ export class HttpExchange {
 
   /** Ends with a failure of this side, for example at the end of SHUTDOWN_GRACE. */
   stop(code: FailureCode, message: string): void {
-    this.#cancelOwner("downstream_disconnect");
+    this.#owner?.cancel("downstream_disconnect");
     this.#fail(code, message);
   }
 
   #frame(frame: Frame): void {
-    if (this.#owner !== null) {
-      const { epoch } = this.#owner;
-      if (epoch === null || !sameBytes(epoch, frame.epoch)) {
-        this.#cancelForeign(frame);
-        return;
-      }
+    if (this.#owner !== null && !this.#owner.owns(frame.epoch)) {
+      this.#cancelForeign(frame);
+      return;
     }
     switch (frame.type) {
       case FrameType.Data:
@@ -142,7 +130,7 @@ export class HttpExchange {
       }
       case FrameType.Probe:
         this.#heard();
-        if (this.#owner !== null) this.#answerProbe(frame.sent, frame.serial);
+        this.#probed(frame.sent, frame.serial);
     }
   }
 
@@ -181,11 +169,8 @@ export class HttpExchange {
       return;
     }
     this.#ungranted = frame.body.length;
-    this.#grants = new GrantCounter(this.#context.creditSizes());
     this.#data(1, frame.body, false);
-    if (this.#ended) return;
-    this.#grant(this.#grants.first());
-    this.#response.onTaken = () => this.#taken();
+    if (!this.#ended) this.#startCredit();
   }
 
   #refuseHead(message: string, detail?: unknown): void {
@@ -196,7 +181,7 @@ export class HttpExchange {
   #data(offset: number, body: Uint8Array, fin: boolean, end: FlowEnd = "ok"): void {
     if (this.#owner === null || this.#ended) return;
     if (offset > this.#next) {
-      this.#cancelOwner("gap");
+      this.#owner?.cancel("gap");
       this.#fail("gap", "Part of the response was lost on its way");
       return;
     }
@@ -209,7 +194,7 @@ export class HttpExchange {
     this.#flow.receivedBytes += fresh.length;
     this.#response.body(fresh);
     if (this.#response.ended) {
-      this.#cancelOwner("upstream_error");
+      this.#owner?.cancel("upstream_error");
       this.#finish("target_broken", "The body is longer than its Content-Length");
       return;
     }
@@ -219,141 +204,87 @@ export class HttpExchange {
   }
 
   #event(event: ResponseEvent): void {
-    if (this.#owner !== null && this.#owner.epoch !== null) return; // bound to a natsway peer
-    if (this.#owner === null && event.type !== "response_start") {
-      const name = event.type === "other" ? event.name : event.type;
-      this.#fail("target_broken", `Expected response_start, got ${name}`);
-      return;
-    }
-    this.#heardEvent();
-    switch (event.type) {
-      case "response_start":
-        this.#eventStart(event);
-        return;
-      case "response_chunk":
-        this.#writeHeldStart(-1);
-        this.#flow.receivedBytes += event.body.length;
-        this.#response.body(event.body);
-        if (this.#response.ended) {
-          this.#cancelOwner("upstream_error");
-          this.#finish("target_broken", "The body is longer than its Content-Length");
-        }
-        return;
-      case "response_end":
-        this.#writeHeldStart(0);
-        this.#response.end();
-        this.#finish("ok");
-        return;
-      case "response_error": {
-        const code = isFailureCode(event.code) ? event.code : "target_broken";
-        this.#fail(code, "Unexpected event response_error", event.error);
-        return;
-      }
-      case "other":
-        this.#cancelOwner("upstream_error");
-        this.#fail("target_broken", `Unexpected event ${event.name}`);
-    }
-  }
-
-  #eventStart(start: ResponseStartEvent): void {
-    if (this.#owner !== null) {
-      this.#cancelOwner("upstream_error");
-      this.#fail("target_broken", "Unexpected event response_start");
-      return;
-    }
-    this.#bind(start.receiverServiceId, null);
-    this.#streaming = start.streaming;
-    this.#heldStart = start;
-    this.#flow.status = start.status;
-    this.#heardEvent();
-    if (!start.streaming) return;
-    this.#writeHeldStart(-1);
-    this.#grants = new GrantCounter(this.#context.creditSizes());
-    this.#grant(this.#grants.first());
-    this.#response.onTaken = () => this.#taken();
-  }
-
-  #writeHeldStart(completeLength: number): void {
-    const start = this.#heldStart;
-    if (start === null) return;
-    this.#heldStart = null;
-    const { block, contentLength } = eventFieldBlock(start.headers);
-    this.#response.start({
-      status: start.status,
-      fields: parseFieldBlock(block, 0, block.length),
-      lines: this.#context.viaLine,
-      declaredLength: this.#streaming ? -1 : contentLength,
-      completeLength,
+    if (this.#owner?.isNatsway) return;
+    this.#events ??= new EventAnswer({
+      flow: this.#flow,
+      response: this.#response,
+      viaLine: this.#context.viaLine,
+      bind: (serviceId) => this.#bind(serviceId, null),
+      startCredit: () => this.#startCredit(),
+      fail: (code, message, options) => {
+        if (options?.cancel === true) this.#owner?.cancel("upstream_error");
+        this.#fail(code, message, options?.detail);
+      },
+      finish: (end, detail) => {
+        if (end !== "ok") this.#owner?.cancel("upstream_error");
+        this.#finish(end, detail);
+      },
+      sendAgain: () => this.#sendAgain(),
     });
+    this.#events.take(event);
+    this.#heardEvent();
+  }
+
+  /** Hands the request to another exchange, or says why it cannot be carried. */
+  #sendAgain(): boolean {
+    const { sendAgain } = this.#options;
+    if (sendAgain === undefined) return false;
+    const { serviceId } = this.#owner!;
+    this.#response.onGone = null;
+    this.#finish("peer_lacks", `${serviceId} does not know natsway's operations`);
+    if (!sendAgain()) {
+      const message =
+        "Only receivers that cannot carry this request were found: with PEERS=mixed " +
+        "it needs a natsway receiver in the pool";
+      this.#flow.status = FAILURES.peer_lacks.http;
+      answerFailure(this.#response, "peer_lacks", message);
+    }
+    return true;
   }
 
   #bind(serviceId: string, epoch: Uint8Array | null): void {
-    this.#owner = { serviceId: isServiceId(serviceId) ? serviceId : "", epoch };
+    this.#owner = new Owner(this.#context, this.#flow.id, serviceId, epoch);
     this.#flow.peer = this.#owner.serviceId;
     this.#flow.state = "open";
-    this.#deadline?.cancel();
-    this.#deadline = null;
-    if (epoch !== null) this.#heard();
+    this.#heard();
   }
 
   /** Something of the flow came from a natsway peer: its silence is counted anew. */
   #heard(): void {
-    if (this.#owner === null || this.#owner.epoch === null) return;
+    if (!this.#owner?.isNatsway) return;
     this.#deadline?.cancel();
     this.#deadline = this.#context.peerDeadlines.start(() => {
-      this.#cancelOwner("peer_lost");
+      this.#owner?.cancel("peer_lost");
       this.#fail("peer_lost", "The receiver has not been heard of within PEER_TIMEOUT");
     });
   }
 
   /** The same for a Ruby peer, which must send each next event in STREAM_RESPONSE_TIMEOUT. */
   #heardEvent(): void {
-    if (this.#owner === null || this.#context.streamDeadlines === null) return;
+    if (this.#owner === null || this.#ended) return;
     this.#deadline?.cancel();
-    this.#deadline = this.#context.streamDeadlines.start(() => {
+    this.#deadline = this.#context.streamDeadlines?.start(() => {
       const seconds = this.#context.streamTimeoutMs / 1000;
-      this.#cancelOwner("upstream_error");
+      this.#owner?.cancel("upstream_error");
       this.#fail("response_timeout", `No response from bridge within ${seconds}s`);
-    });
+    }) ?? null;
   }
 
-  #taken(): void {
-    if (this.#grants === null || this.#ended) return;
-    const consumed = this.#flow.receivedBytes - this.#ungranted - this.#response.pendingBytes;
-    const bytes = this.#grants.next(consumed);
-    if (bytes > 0) this.#grant(bytes);
-  }
-
-  #grant(bytes: number): void {
-    const { serviceId } = this.#owner!;
-    if (serviceId === "") return;
-    const credit: Credit = {
-      requestId: this.#flow.id,
-      direction: "response",
-      bytes,
-      serviceId: this.#context.serviceId,
+  /** Lets the receiver go on, and grants more as the client's socket takes what came. */
+  #startCredit(): void {
+    this.#owner?.startCredit();
+    this.#response.onTaken = () => {
+      const { receivedBytes } = this.#flow;
+      this.#owner?.grant(receivedBytes - this.#ungranted - this.#response.pendingBytes);
     };
-    this.#context.transport.publish(
-      controlSubject(this.#context.roots, serviceId, this.#flow.id),
-      [encodeCredit(credit, new Date())],
-      { headers: creditHeaders("response", this.#flow.id) },
-    );
   }
 
   /** Says what has arrived; a probe that shows a loss ends the flow, since nothing is sent again yet. */
-  #answerProbe(sent: number, serial: number): void {
-    const owner = this.#owner!;
-    if (sent > this.#next) {
-      this.#cancelOwner("gap");
+  #probed(sent: number, serial: number): void {
+    if (sent > this.#next && this.#owner !== null) {
+      this.#owner.cancel("gap");
       this.#fail("gap", "Part of the response was lost on its way");
-      return;
-    }
-    if (owner.serviceId === "") return;
-    const window = encodeWindow(owner.epoch!, this.#next, this.#next, serial);
-    this.#context.transport.publish(
-      controlSubject(this.#context.roots, owner.serviceId, this.#flow.id),
-      [window],
-    );
+    } else this.#owner?.answerProbe(this.#next, serial);
   }
 
   /**
@@ -363,7 +294,7 @@ export class HttpExchange {
   #nobodyListens(): void {
     this.#noResponders++;
     if (this.#noResponders > 1 || this.#owner !== null) return;
-    if (!this.#publishPoolCancel("no_receiver", this.#replyTo)) {
+    if (!this.#publishPoolCancel("no_receiver", this.#options.replyTo)) {
       this.#fail("nats_down", "The connection to NATS was lost");
       return;
     }
@@ -376,7 +307,7 @@ export class HttpExchange {
 
   #clientGone(): void {
     if (this.#owner === null) this.#publishPoolCancel("downstream_disconnect");
-    else this.#cancelOwner("downstream_disconnect");
+    else this.#owner?.cancel("downstream_disconnect");
     this.#finish("canceled");
   }
 
@@ -385,15 +316,6 @@ export class HttpExchange {
       cancelSubject(this.#context.roots, POOL_TOKEN, this.#flow.id),
       { requestId: this.#flow.id, reason, epoch: null },
       reply,
-    );
-  }
-
-  #cancelOwner(reason: string): void {
-    if (this.#owner === null) return;
-    const { serviceId, epoch } = this.#owner;
-    this.#context.publishCancel(
-      cancelSubject(this.#context.roots, serviceId || POOL_TOKEN, this.#flow.id),
-      { requestId: this.#flow.id, reason, epoch: epoch === null ? null : hex(epoch) },
     );
   }
 
@@ -449,24 +371,4 @@ export function answerUnknown(context: RequesterContext, message: Inbound): void
     // A broken frame, or a service id that is no subject token: nothing to answer.
     context.logger.debug("bad frame for an unknown flow", { detail: String(error) });
   }
-}
-
-const encoder = new TextEncoder();
-// deno-lint-ignore no-control-regex -- exactly the octets that no field value may hold
-const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/;
-
-/** The headers of a JSON event as field lines; what is no field of HTTP is left out. */
-function eventFieldBlock(headers: EventHeaders): { block: Uint8Array; contentLength: number } {
-  let text = "";
-  let contentLength = -1;
-  for (const [name, content] of Object.entries(headers)) {
-    const id = fieldIdOf(name);
-    if (!isToken(name) || isHopByHop(id)) continue;
-    for (const value of typeof content === "string" ? [content] : content) {
-      if (CONTROL.test(value)) continue;
-      if (id !== FieldId.ContentLength) text += `${name}: ${value.trim()}\r\n`;
-      else if (/^\d{1,15}$/.test(value)) contentLength = Number(value);
-    }
-  }
-  return { block: encoder.encode(text), contentLength };
 }

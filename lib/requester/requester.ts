@@ -9,10 +9,11 @@ import type { Flow, FlowEnd, FlowRegistry } from "../flow/registry.ts";
 import { isRequestTarget } from "../http1/field.ts";
 import { answerError, answerFailure } from "../ingress/answers.ts";
 import type { IngressRequest } from "../ingress/connection.ts";
+import type { ResponseWriter } from "../ingress/response_writer.ts";
 import type { Logger } from "../logger.ts";
 import { encodeCancel } from "../protocol/cancel.ts";
 import { creditSizes } from "../protocol/credit.ts";
-import { encodeHttpRequest } from "../protocol/envelope.ts";
+import { encodeHttpRequest, type RequestBody } from "../protocol/envelope.ts";
 import { encodeNatsHeaders } from "../protocol/nats_headers.ts";
 import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
 import { ResponseInfoCache } from "../protocol/response_info.ts";
@@ -184,14 +185,21 @@ export class Requester {
     fields: CrossingFields,
     bytes: Uint8Array | null,
   ): void {
-    const { response } = request;
-    const { transport, registry, roots, serviceId, peers, inlineBodyBytes } = this.#options;
+    const { transport, peers, inlineBodyBytes } = this.#options;
     const textBytes = peers === "mixed" ? Infinity : inlineBodyBytes;
     const body = chooseBody(bytes, transport.maxPayload, textBytes);
     if (body === null) {
       this.#answerTooLarge(request, largestBody(transport.maxPayload));
       return;
     }
+    const sentBytes = bytes?.length ?? 0;
+    this.#publish({ response: request.response, method, target, fields, body, sentBytes }, 0);
+  }
+
+  /** Publishes a request under a fresh id. `again` counts how often it has been published before. */
+  #publish(outgoing: Outgoing, again: number): void {
+    const { transport, registry, roots, serviceId, peers } = this.#options;
+    const { response, method, target, fields, body } = outgoing;
     const id = newId();
     let flow: Flow;
     try {
@@ -201,7 +209,7 @@ export class Requester {
       answerFailure(response, error.code, error.message);
       return;
     }
-    flow.sentBytes = bytes?.length ?? 0;
+    flow.sentBytes = outgoing.sentBytes;
     const replyTo = responseSubject(roots, serviceId, id);
     const envelope = encodeHttpRequest({
       requestId: id,
@@ -213,7 +221,17 @@ export class Requester {
       body,
       peer: this.#peer(),
     });
-    const exchange = new HttpExchange(this.#context, flow, response, replyTo);
+    const sendAgain = () => {
+      if (again >= MAX_AGAIN || response.ended) return false;
+      this.#publish(outgoing, again + 1);
+      return true;
+    };
+    const exchange = new HttpExchange(this.#context, {
+      flow,
+      response,
+      replyTo,
+      ...(peers === "mixed" ? { sendAgain } : {}),
+    });
     this.#exchanges.set(id, exchange);
     try {
       const sent = transport.publish(requestSubject(roots, serviceId, id), [envelope], {
@@ -251,4 +269,16 @@ export class Requester {
   }
 }
 
+/** How often a request that a Ruby receiver cannot carry is published again (PEERS=mixed). */
+const MAX_AGAIN = 4;
 const FEATURES: readonly string[] = [FEATURE_RAW];
+
+/** A request on its way out. */
+interface Outgoing {
+  readonly response: ResponseWriter;
+  readonly method: string;
+  readonly target: string;
+  readonly fields: CrossingFields;
+  readonly body: RequestBody;
+  readonly sentBytes: number;
+}

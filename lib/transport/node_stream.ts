@@ -14,18 +14,21 @@ export interface MutualTls {
   readonly key: string;
 }
 
-/** Reads on demand: what nobody reads stays in the kernel, but for node's small read buffer. */
+/** Reads on demand: the socket is paused but for the time of a read that waits. */
 export class NodeStream {
   readonly #socket: Socket;
+  /** What did not fit into the reads so far. */
+  readonly #unread: Uint8Array[] = [];
   #wake: (() => void) | null = null;
   #ended = false;
   #failure: Error | null = null;
-  /** What did not fit into the last read. */
-  #rest: Uint8Array | null = null;
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on("readable", this.#onEvent);
+    // Deno 2.6 cannot start TLS on a socket while a read of the kernel is pending, which "readable"
+    // would always leave behind.
+    socket.pause();
+    socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("close", this.#onEnd);
     socket.on("error", this.#onError);
@@ -33,16 +36,19 @@ export class NodeStream {
 
   async read(into: Uint8Array): Promise<number | null> {
     while (true) {
-      const chunk = this.#rest ?? (this.#socket.read() as Uint8Array | null);
-      if (chunk !== null && chunk.length > 0) {
+      const chunk = this.#unread[0];
+      if (chunk !== undefined) {
         const count = Math.min(chunk.length, into.length);
-        into.set(chunk.subarray(0, count));
-        this.#rest = count < chunk.length ? chunk.subarray(count) : null;
+        into.set(count === chunk.length ? chunk : chunk.subarray(0, count));
+        if (count < chunk.length) this.#unread[0] = chunk.subarray(count);
+        else this.#unread.shift();
         return count;
       }
       if (this.#failure !== null) throw this.#failure;
       if (this.#ended) return null;
-      await new Promise<void>((resolve) => this.#wake = resolve);
+      const waiting = new Promise<void>((resolve) => this.#wake = resolve);
+      this.#socket.resume();
+      await waiting;
     }
   }
 
@@ -58,34 +64,42 @@ export class NodeStream {
 
   close(): void {
     this.#ended = true;
+    this.#unread.length = 0;
     this.#socket.destroy();
-    this.#onEvent();
+    this.#notify();
   }
 
   /** Takes the socket back, without listeners, for a handshake on it. */
   release(): Socket {
-    this.#socket.off("readable", this.#onEvent);
+    this.#socket.off("data", this.#onData);
     this.#socket.off("end", this.#onEnd);
     this.#socket.off("close", this.#onEnd);
     this.#socket.off("error", this.#onError);
     return this.#socket;
   }
 
-  readonly #onEvent = (): void => {
-    const wake = this.#wake;
-    this.#wake = null;
-    wake?.();
+  readonly #onData = (chunk: Uint8Array): void => {
+    if (this.#ended) return;
+    this.#socket.pause();
+    this.#unread.push(chunk);
+    this.#notify();
   };
 
   readonly #onEnd = (): void => {
     this.#ended = true;
-    this.#onEvent();
+    this.#notify();
   };
 
   readonly #onError = (error: Error): void => {
     this.#failure ??= error;
-    this.#onEvent();
+    this.#notify();
   };
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
 }
 
 /** Connects without TLS. */

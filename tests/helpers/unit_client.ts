@@ -2,7 +2,8 @@
  * A client in memory: what a response writer writes, and requests as the ingress hands them on.
  * @module
  */
-import type { BodyResult, IngressRequest } from "../../lib/ingress/connection.ts";
+import type { IngressRequest } from "../../lib/ingress/connection.ts";
+import type { BodyResult } from "../../lib/ingress/request_body.ts";
 import {
   type ResponseContext,
   type ResponseEnd,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import type { BodyResult, IngressRequest } from "../../lib/ingress/connection.ts";
+import type { IngressRequest } from "../../lib/ingress/connection.ts";
+import type { BodyResult } from "../../lib/ingress/request_body.ts";
 import { HttpServer, type HttpServerOptions } from "../../lib/ingress/server.ts";
 import { answerError } from "../../lib/ingress/answers.ts";
 import { latin1, octets, pattern, sha256 } from "../helpers/bytes.ts";
