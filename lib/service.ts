@@ -174,7 +174,13 @@ export class Service {
   #handle(request: IngressRequest): void {
     const { head, response } = request;
     const { target, method } = head;
-    if (method === "CONNECT" || /^[A-Za-z][A-Za-z0-9+.-]*:\/\//.test(target)) {
+    const proxied = method === "CONNECT" || /^[A-Za-z][A-Za-z0-9+.-]*:\/\//.test(target);
+    if (this.#requester === null && (proxied || !this.#isLocal(target))) {
+      if (method === "CONNECT") response.closeAfter();
+      answerFailure(response, "no_receiver", "A receiver's port serves local routes only");
+      return;
+    }
+    if (proxied) {
       this.#refuseProxy(request);
       return;
     }
@@ -182,12 +188,8 @@ export class Service {
       answerError(response, 400, "The request target is neither a path nor a URL", "bad_request");
       return;
     }
-    if (this.#config.adminListen === null && isLocalTarget(target)) {
+    if (this.#isLocal(target) || this.#requester === null) {
       void serveLocal(this.#app, request);
-      return;
-    }
-    if (this.#requester === null) {
-      answerFailure(response, "no_receiver", "A receiver's port serves local routes only");
       return;
     }
     if (this.#stopping) {
@@ -196,6 +198,10 @@ export class Service {
       return;
     }
     this.#requester.handle(request);
+  }
+
+  #isLocal(target: string): boolean {
+    return this.#config.adminListen === null && isLocalTarget(target);
   }
 
   /** Proxy traffic is not served yet; while PROXY_AUTH_ENABLED is on this looks as under its lock. */
@@ -287,51 +293,81 @@ export class Service {
  * @throws {StartError} it cannot start
  */
 export async function runService(config: Config, logger: Logger): Promise<number> {
-  const embedded = config.embeddedNatsEnabled ? await startEmbedded(config, logger) : null;
+  // Before anything runs: a signal while starting must end what has begun.
+  const signal = untilSignal();
+  let embedded: EmbeddedServer | null = null;
   try {
-    return await serve(new Service(config, logger), embedded, logger);
+    if (config.embeddedNatsEnabled) {
+      embedded = await unlessSignalled(signal.first, (abort) => {
+        return startEmbedded(config, logger, abort);
+      });
+      if (embedded === null) return ExitCode.Ok;
+    }
+    return await serve(new Service(config, logger), embedded, signal, logger);
   } finally {
     await embedded?.stop();
+    signal.release();
+  }
+}
+
+/** What `start` resolves to, or null when the signal came first and ended it. */
+async function unlessSignalled<T>(
+  signalled: Promise<void>,
+  start: (abort: AbortSignal) => Promise<T>,
+): Promise<T | null> {
+  const abort = new AbortController();
+  let aborted = false;
+  signalled.then(() => {
+    aborted = true;
+    abort.abort();
+  });
+  try {
+    return await start(abort.signal);
+  } catch (error) {
+    if (aborted) return null;
+    throw error;
   }
 }
 
 /** Finds and starts a nats-server as the settings say. */
-export async function startEmbedded(config: Config, logger: Logger): Promise<EmbeddedServer> {
+export async function startEmbedded(
+  config: Config,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<EmbeddedServer> {
   const found = await findNatsServer({
     binary: config.embeddedNatsBinary,
     downloadUrl: config.embeddedNatsDownloadUrl,
     isTerminal: Deno.stderr.isTerminal(),
+    onProgress: (text) => Deno.stderr.writeSync(new TextEncoder().encode(text)),
     logger,
+    signal,
   });
   const listen = config.embeddedNatsListen.authority;
-  return await startNatsServer({ binary: found.path, listen, logger });
+  return await startNatsServer({ binary: found.path, listen, logger, signal });
 }
 
 async function serve(
   service: Service,
   embedded: EmbeddedServer | null,
+  signal: ReturnType<typeof untilSignal>,
   logger: Logger,
 ): Promise<number> {
-  const signal = untilSignal();
-  try {
-    const died = embedded === null ? NEVER : embedded.died.then((message) => {
-      logger.error(message);
-      return ExitCode.CannotStart;
-    });
-    const early = await Promise.race([died, signal.first.then(() => null)]);
-    if (early !== null) {
-      await service.stop(0);
-      return early;
-    }
-    const stopped = service.stop().then(() => ExitCode.Ok);
-    const atOnce = signal.second.then(() => {
-      logger.warn("second signal: ending at once");
-      return ExitCode.Failure;
-    });
-    return await Promise.race([stopped, atOnce, died]);
-  } finally {
-    signal.release();
+  const died = embedded === null ? NEVER : embedded.died.then((message) => {
+    logger.error(message);
+    return ExitCode.CannotStart;
+  });
+  const early = await Promise.race([died, signal.first.then(() => null)]);
+  if (early !== null) {
+    await service.stop(0);
+    return early;
   }
+  const stopped = service.stop().then(() => ExitCode.Ok);
+  const atOnce = signal.second.then(() => {
+    logger.warn("second signal: ending at once");
+    return ExitCode.Failure;
+  });
+  return await Promise.race([stopped, atOnce, died]);
 }
 
 const NEVER = new Promise<never>(() => {});

@@ -14,9 +14,9 @@ const LEVELS: readonly (readonly string[])[] = [
   ["protocol", "http1", "net"],
 ];
 /** May be imported by all but the folders that import nothing of the project. */
-const COMMON = ["errors", "logger"];
+const COMMON = ["errors", "logger", "signals"];
 /** Import nothing of the project outside their own folder. */
-const INDEPENDENT = ["protocol", "http1", "net", "errors", "logger"];
+const INDEPENDENT = ["protocol", "http1", "net", "errors", "logger", "signals"];
 /** Do no I/O and have no clock. */
 const PURE = ["protocol", "http1"];
 /** May see settings as values; all others see their types alone. */

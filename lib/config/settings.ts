@@ -290,7 +290,8 @@ export const SETTINGS = {
     {
       group: "Limits",
       role: "requester",
-      help: "Largest request body that travels inside the request's own message",
+      help: "Largest request body that travels as text, as nats-proxy receivers want it; with " +
+        "PEERS=natsway larger ones use natsway's own operation",
     },
   ),
   frameBytes: setting("FRAME_BYTES", wholeNumber({ min: 1, max: GIB, unit: "bytes" }), 131_072, {
@@ -307,7 +308,8 @@ export const SETTINGS = {
     {
       group: "HTTP",
       role: "requester",
-      help: "What is done to X-Forwarded-For, -Proto and -Host",
+      help: "X-Forwarded-For, -Proto, -Host and Forwarded: keep what the client sent and add its " +
+        "address, replace it, or send none",
     },
   ),
   via: setting("VIA", onOff("on", "off"), true, {

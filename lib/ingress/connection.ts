@@ -231,8 +231,13 @@ export class ClientConnection {
     return await new Promise((resolve) => {
       const context = { method: "GET", minor: 1, keepAlive: false };
       const response = new ResponseWriter(this.#writer, context, resolve);
-      answerError(response, fault.status, fault.reason, codeOf(fault.status));
+      answerError(response, fault.status, this.#reasonOf(fault), codeOf(fault.status));
     });
+  }
+
+  #reasonOf({ status, reason }: Fault): string {
+    if (status !== 431 && status !== 414) return reason;
+    return `${reason}; MAX_HEADER_BYTES is ${this.#options.maxHeaderBytes}`;
   }
 
   /** Keeps reading while a response is under way, to notice the client's end. */

@@ -195,8 +195,10 @@ export function readHttpPayload(payload: unknown): HttpPayload | string {
   if (body.json && !fields.some(([name]) => name.toLowerCase() === "content-type")) {
     (fields as FieldPair[]).push(["content-type", "application/json"]);
   }
+  const upper = payload.method.toUpperCase();
   return {
-    method: payload.method,
+    // A Ruby receiver takes its eight methods in any case; a natsway peer gives what the client sent.
+    method: ordered === null && CONTRACT_METHODS.has(upper) ? upper : payload.method,
     path: payload.path,
     fields,
     ordered: ordered !== null,

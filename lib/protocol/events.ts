@@ -98,8 +98,12 @@ export function decodeEvent(data: Uint8Array): ResponseEvent | null {
   switch (value.type) {
     case "response_start":
       return readStart(value);
-    case "response_chunk":
-      return { type: "response_chunk", body: readChunkBody(value) };
+    case "response_chunk": {
+      const body = readChunkBody(value);
+      // Part of the body is lost: what follows must not pass for all of it.
+      if (body === null) return { type: "other", name: "response_chunk (bad base64)" };
+      return { type: "response_chunk", body };
+    }
     case "response_end":
       return { type: "response_end" };
     case "response_error":
@@ -144,11 +148,11 @@ function readEventHeaders(value: unknown): EventHeaders {
   return headers;
 }
 
-/** A chunk whose base64 is broken counts as empty, as an absent body does. */
-function readChunkBody(value: JsonObject): Uint8Array {
+/** Null when the base64 is broken; an absent body counts as empty. */
+function readChunkBody(value: JsonObject): Uint8Array | null {
   if (value.body_encoding === "base64") {
     const text = value.body_base64;
-    return (typeof text === "string" ? decodeBase64(text) : null) ?? new Uint8Array(0);
+    return typeof text === "string" ? decodeBase64(text) : null;
   }
   return typeof value.body === "string" ? encoder.encode(value.body) : new Uint8Array(0);
 }

@@ -96,7 +96,7 @@ export class EventResponder implements Responder {
 
   fail(code: FailureCode, text: string): void {
     if (this.ended) return;
-    if (this.headSent) return this.#breakOff(text, code);
+    if (this.headSent) return this.#breakOff(contractText(code, text), code);
     const body = JSON.stringify({ error: contractText(code, text), code });
     this.#reply(contractStatus(code), body);
   }

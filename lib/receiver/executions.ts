@@ -2,6 +2,7 @@
  * What a receiver is carrying out, by request id, and the cancels that came before their request.
  * @module
  */
+import { FlowError } from "../errors.ts";
 import { hex } from "../flow/ids.ts";
 import type { HttpCall } from "./http_call.ts";
 import type { Responder } from "./responder.ts";
@@ -71,7 +72,7 @@ export class Executions {
     if (found.length === 0 && epoch === null) this.#remember(id);
     for (const execution of found) {
       execution.responder.cancel(reason);
-      execution.call?.abort();
+      execution.call?.abort(new FlowError("canceled", `Cancelled by the requester: ${reason}`));
     }
   }
 

@@ -35,16 +35,18 @@ export class HttpCall {
   readonly #options: HttpCallOptions;
   readonly #abort = new AbortController();
   #connection: UpstreamConnection | null = null;
-  #timedOut = false;
+  /** Why it was ended from outside. */
+  #reason: FlowError | null = null;
   #done = false;
 
   constructor(options: HttpCallOptions) {
     this.#options = options;
   }
 
-  /** Ends the upstream call now; the responder has been told already. */
-  abort(): void {
+  /** Ends the upstream call now, for that reason unless there is one already. */
+  abort(reason: FlowError): void {
     if (this.#done) return;
+    this.#reason ??= reason;
     this.#abort.abort();
     this.#connection?.close();
   }
@@ -54,8 +56,9 @@ export class HttpCall {
     const { responder, onHead, headTimeoutMs, gate, answerTimeoutMs } = this.#options;
     const timer = headTimeoutMs > 0
       ? setTimeout(() => {
-        this.#timedOut = true;
-        this.abort();
+        const seconds = headTimeoutMs / 1000;
+        const text = `No response head from the upstream in ${seconds} s`;
+        this.abort(new FlowError("target_timeout", text));
       }, headTimeoutMs)
       : undefined;
     try {
@@ -119,11 +122,7 @@ export class HttpCall {
   }
 
   #failure(error: unknown): FlowError {
-    if (this.#timedOut) {
-      const seconds = this.#options.headTimeoutMs / 1000;
-      return new FlowError("target_timeout", `No response head from the upstream in ${seconds} s`);
-    }
-    if (this.#abort.signal.aborted) return new FlowError("canceled", "The call was cancelled");
+    if (this.#reason !== null) return this.#reason;
     if (error instanceof FlowError) return error;
     if (error instanceof StaleConnectionError) {
       return new FlowError("target_broken", "The upstream closed before its response", {

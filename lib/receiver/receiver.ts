@@ -16,7 +16,6 @@ import {
   readHttpPayload,
 } from "../protocol/envelope.ts";
 import { decodeFrame, FrameError, FrameType, isFrame, sameBytes } from "../protocol/frames.ts";
-import { encodeNatsHeaders, natsHeader } from "../protocol/nats_headers.ts";
 import { FEATURE_RAW } from "../protocol/peer.ts";
 import { isReplySubject, resolveReply, type Roots } from "../protocol/subjects.ts";
 import type { Delivery, Inbound, RequestConsumer, Transport } from "../transport/types.ts";
@@ -28,6 +27,7 @@ import { FrameResponder } from "./frame_responder.ts";
 import { HttpCall } from "./http_call.ts";
 import { ConnectionGate } from "./responder.ts";
 import { Responders } from "./responders.ts";
+import { traceHeaders } from "./trace_headers.ts";
 import { UpstreamClient } from "./upstream_client.ts";
 import { encodeUpstreamHead } from "./upstream_request.ts";
 
@@ -76,6 +76,7 @@ export class Receiver {
   readonly #responders: Responders;
   #consumer: RequestConsumer | null = null;
   #ticker: ReturnType<typeof setInterval> | undefined;
+  #keeper: ReturnType<typeof setInterval> | undefined;
   #draining = false;
   /** Messages that were dropped, by reason. */
   readonly dropped = new Map<string, number>();
@@ -107,7 +108,7 @@ export class Receiver {
 
   /** Begins to take requests. The planes are listened to in the order of wire-protocol.md section 1. */
   start(): void {
-    const { transport, peerTimeoutMs } = this.#options;
+    const { transport, peerTimeoutMs, streamTimeoutMs } = this.#options;
     this.#consumer = transport.consumeRequests((delivery) => this.#request(delivery));
     transport.consumePlane("cancel", (message) => this.#cancel(message));
     transport.consumePoolCancels((message) => this.#cancel(message));
@@ -115,6 +116,10 @@ export class Receiver {
     const ticker = setInterval(() => this.#tick(), Math.max(50, peerTimeoutMs / 3));
     Deno.unrefTimer(ticker);
     this.#ticker = ticker;
+    const keepMs = streamTimeoutMs > 0 ? streamTimeoutMs / 3 : DEFAULT_KEEP_MS;
+    const keeper = setInterval(() => this.#keepStreams(), Math.max(50, keepMs));
+    Deno.unrefTimer(keeper);
+    this.#keeper = keeper;
   }
 
   /** Leaves the pool; what has been taken is finished. Resolves when no more comes. */
@@ -127,9 +132,11 @@ export class Receiver {
   stop(): void {
     this.#draining = true;
     clearInterval(this.#ticker);
+    clearInterval(this.#keeper);
     for (const execution of [...this.#executions.all()]) {
-      execution.responder.fail("canceled", "natsway is stopping");
-      execution.call?.abort();
+      const failure = new FlowError("stopping", "natsway is stopping");
+      execution.responder.fail(failure.code, failure.message);
+      execution.call?.abort(failure);
     }
     this.#client?.close();
   }
@@ -350,7 +357,7 @@ export class Receiver {
       execution.heardMs = now;
       if (frame.type === FrameType.Close) {
         execution.responder.cancel(frame.reason);
-        execution.call?.abort();
+        execution.call?.abort(new FlowError("canceled", `Ended by the requester: ${frame.reason}`));
       }
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
@@ -371,27 +378,23 @@ export class Receiver {
       }
       if (responder instanceof FrameResponder) {
         if (now - execution.heardMs > peerTimeoutMs) {
-          responder.fail("peer_lost", "The requester has not been heard of within PEER_TIMEOUT");
-          execution.call?.abort();
+          const text = "The requester has not been heard of within PEER_TIMEOUT";
+          const failure = new FlowError("peer_lost", text);
+          responder.fail(failure.code, text);
+          execution.call?.abort(failure);
         } else responder.probe();
-      } else if (responder instanceof EventResponder) responder.keepAlive();
+      }
+    }
+  }
+
+  /** A Ruby requester gives a response up that brings nothing for STREAM_RESPONSE_TIMEOUT. */
+  #keepStreams(): void {
+    if (!this.#options.transport.connected) return;
+    for (const { responder } of [...this.#executions.all()]) {
+      if (responder instanceof EventResponder) responder.keepAlive();
     }
   }
 }
 
-/** Longest trace header that is copied: W3C Trace Context asks for 512 at least. */
-const MAX_TRACE_CHARS = 1024;
-
-/** `traceparent` and `tracestate` of a request's NATS headers, for its events; null when it has none. */
-function traceHeaders(block: Uint8Array | null): Uint8Array | null {
-  if (block === null) return null;
-  const pairs: [string, string][] = [];
-  for (const name of ["traceparent", "tracestate"]) {
-    const value = natsHeader(block, name);
-    // What does not fit beside every event, or would write lines of its own, is left out.
-    if (value !== null && value.length <= MAX_TRACE_CHARS && !/[\r\n]/.test(value)) {
-      pairs.push([name, value]);
-    }
-  }
-  return pairs.length === 0 ? null : encodeNatsHeaders(pairs);
-}
+/** A third of the default STREAM_RESPONSE_TIMEOUT: a peer may have a limit where this side has none. */
+const DEFAULT_KEEP_MS = 10_000;

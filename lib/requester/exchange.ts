@@ -53,6 +53,8 @@ export class HttpExchange {
   #ungranted = 0;
   #events: EventAnswer | null = null;
   #noResponders = 0;
+  /** A cancel was published to the whole pool. */
+  #poolTold = false;
   #ended = false;
 
   constructor(context: RequesterContext, options: ExchangeOptions) {
@@ -62,7 +64,6 @@ export class HttpExchange {
     this.#response = options.response;
     this.#response.onGone = () => this.#clientGone();
     this.#deadline = context.responseDeadlines.start(() => {
-      this.#publishPoolCancel("response_timeout");
       const seconds = context.responseTimeoutMs / 1000;
       this.#fail("response_timeout", `No response from bridge within ${seconds}s`);
     });
@@ -174,7 +175,6 @@ export class HttpExchange {
   }
 
   #refuseHead(message: string, detail?: unknown): void {
-    this.#publishPoolCancel("upstream_error");
     this.#fail("target_broken", message, detail);
   }
 
@@ -299,6 +299,7 @@ export class HttpExchange {
       return;
     }
     this.#context.transport.flush().then(() => {
+      if (this.#owner !== null) return; // one was there after all
       if (this.#noResponders > 1) {
         this.#fail("no_receiver", "No receiver is listening; start one with the same subjects");
       } else this.#fail("overloaded", "All receivers are saturated");
@@ -312,6 +313,7 @@ export class HttpExchange {
   }
 
   #publishPoolCancel(reason: string, reply?: string): boolean {
+    this.#poolTold = true;
     return this.#context.publishCancel(
       cancelSubject(this.#context.roots, POOL_TOKEN, this.#flow.id),
       { requestId: this.#flow.id, reason, epoch: null },
@@ -336,6 +338,8 @@ export class HttpExchange {
   /** Answers with the failure while nothing was sent, else breaks the response off. */
   #fail(code: FailureCode, message: string, detail?: unknown): void {
     if (this.#ended) return;
+    // Whoever may still get the request, or runs it already, need not.
+    if (this.#owner === null && !this.#poolTold) this.#publishPoolCancel(code);
     if (this.#response.started) this.#response.abort();
     else {
       this.#flow.status = FAILURES[code].http;

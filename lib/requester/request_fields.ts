@@ -7,7 +7,10 @@ import { FieldId, isHopByHop } from "../http1/field.ts";
 import type { RequestHead } from "../http1/head.ts";
 import { asHeaderText, type FieldPair } from "../protocol/envelope.ts";
 
-/** How X-Forwarded-* and Forwarded are treated (setting FORWARDED_HEADERS). */
+/**
+ * What becomes of X-Forwarded-* and Forwarded (setting FORWARDED_HEADERS): the client's kept and its
+ * address added, the client's dropped and its address given, or all dropped.
+ */
 export type ForwardedMode = "append" | "replace" | "off";
 
 export interface FieldRules {
@@ -121,9 +124,9 @@ class Forwarding {
     this.#mode = mode;
   }
 
-  /** Whether the field is not copied where it stands. */
+  /** Whether the field is not copied where it stands: nobody's claim goes on unaccompanied. */
   takes(id: number): boolean {
-    return this.#mode !== "off" && FORWARDING.has(id);
+    return FORWARDING.has(id);
   }
 
   *fields(): Iterable<[string, string, number]> {

@@ -102,7 +102,7 @@ export class Requester {
   /** Breaks off whatever is still under way, and stops the clocks. */
   stop(): void {
     for (const exchange of [...this.#exchanges.values()]) {
-      exchange.stop("canceled", "natsway is stopping");
+      exchange.stop("stopping", "natsway is stopping");
     }
     for (const deadlines of this.#deadlines) deadlines.close();
   }
@@ -174,7 +174,7 @@ export class Requester {
     const { maxBodyBytes } = this.#options;
     const setting = maxBodyBytes > 0 && limit === maxBodyBytes
       ? `MAX_BODY_BYTES (${limit})`
-      : `half of the NATS server's max_payload (${limit} bytes once encoded)`;
+      : `half of the NATS server's max_payload (${limit} bytes)`;
     answerError(request.response, 413, `The request body is over ${setting}`, "body_too_large");
   }
 
@@ -188,10 +188,6 @@ export class Requester {
     const { transport, peers, inlineBodyBytes } = this.#options;
     const textBytes = peers === "mixed" ? Infinity : inlineBodyBytes;
     const body = chooseBody(bytes, transport.maxPayload, textBytes);
-    if (body === null) {
-      this.#answerTooLarge(request, largestBody(transport.maxPayload));
-      return;
-    }
     const sentBytes = bytes?.length ?? 0;
     this.#publish({ response: request.response, method, target, fields, body, sentBytes }, 0);
   }

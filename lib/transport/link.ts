@@ -178,6 +178,8 @@ export class NatsLink {
       connected: () => this.connected,
       flush: () => this.flush(),
       ended: (ended) => this.#subscriptions.delete(ended),
+      retryDeniedMs: this.#dialer.retryDeniedMs,
+      allowed: (label) => this.#journal.allowed(label, options.subject),
       denied: (label, error) => this.#journal.denied(label, options.subject, error),
       askAgain: (denied) => this.connected && denied.retry(this.#client),
       handlerFailed: (error) => this.#journal.handlerFailed(error),

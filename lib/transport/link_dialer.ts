@@ -23,11 +23,17 @@ export interface LinkOptions {
   readonly pingIntervalMs?: number;
   /** Longest time for one attempt: TCP, TLS, INFO, CONNECT and PONG. @default {5000} */
   readonly connectTimeoutMs?: number;
+  /**
+   * Between two attempts at a subscription that the server refused, in ms: permissions change without
+   * a restart. @default {30000}
+   */
+  readonly retryDeniedMs?: number;
   readonly logger: Logger;
 }
 
 const PING_INTERVAL_MS = 5000;
 const CONNECT_TIMEOUT_MS = 5000;
+const RETRY_DENIED_MS = 30_000;
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 2000;
 
@@ -54,6 +60,10 @@ export class LinkDialer {
     if (tls?.cert !== undefined && this.#urls.some(({ scheme }) => scheme.startsWith("ws"))) {
       throw new StartError("NATS_TLS_CERT cannot be used over WebSocket: use a tls:// URL");
     }
+  }
+
+  get retryDeniedMs(): number {
+    return this.#options.retryDeniedMs ?? RETRY_DENIED_MS;
   }
 
   /** `host:port` of the first URL. */

@@ -88,6 +88,10 @@ export class LinkJournal {
     });
   }
 
+  allowed(plane: string, subject: string): void {
+    this.#logger.info("the NATS server lets this user subscribe now", { plane, subject });
+  }
+
   handlerFailed(error: unknown): void {
     const text = errorText(error);
     if (this.#often(`handler ${text}`)) return;

@@ -25,13 +25,14 @@ export interface SubscriptionHost {
   flush(): Promise<void>;
   ended(subscription: LinkSubscription): void;
   denied(label: string, error: Error): void;
+  /** The server takes what it had refused. */
+  allowed(label: string): void;
+  /** Time before a refused subscription is asked for again, in ms. */
+  readonly retryDeniedMs: number;
   /** Calls `retry` with the current client, if there is a connection. */
   askAgain(subscription: LinkSubscription): void;
   handlerFailed(error: unknown): void;
 }
-
-/** A refused subscription is asked for again after this time: permissions change without a restart. */
-const RETRY_DENIED_MS = 30_000;
 
 /** Made by `NatsLink.subscribe`. */
 export class LinkSubscription implements LaneTarget {
@@ -95,7 +96,9 @@ export class LinkSubscription implements LaneTarget {
     const asked = this.#subscription;
     // The refusal comes before the PONG of this flush; a failed flush means a reconnect, and a retry.
     this.#host.flush().then(() => {
-      if (this.#subscription === asked && asked?.isClosed() === false) this.#denied = false;
+      if (this.#subscription !== asked || asked?.isClosed() !== false) return;
+      this.#denied = false;
+      this.#host.allowed(this.label);
     }, () => {});
   }
 
@@ -143,7 +146,7 @@ export class LinkSubscription implements LaneTarget {
     if (subscription !== this.#subscription || !this.#active) return;
     if (!this.#denied) this.#host.denied(this.label, error);
     this.#denied = true;
-    this.#retryTimer = setTimeout(() => this.#host.askAgain(this), RETRY_DENIED_MS);
+    this.#retryTimer = setTimeout(() => this.#host.askAgain(this), this.#host.retryDeniedMs);
   }
 }
 

@@ -14,20 +14,26 @@ export interface MutualTls {
   readonly key: string;
 }
 
-/** Reads on demand: the socket is paused but for the time of a read that waits. */
+/** Above so many unread bytes a flowing socket is paused. */
+const MAX_UNREAD_BYTES = 256 * 1024;
+
+/**
+ * Takes what the socket gives, up to a bound. Before TLS (`flowing` false) it reads only while somebody
+ * waits: Deno 2.6 cannot start TLS on a socket while a read of the kernel is pending.
+ */
 export class NodeStream {
   readonly #socket: Socket;
-  /** What did not fit into the reads so far. */
+  readonly #maxUnreadBytes: number;
   readonly #unread: Uint8Array[] = [];
+  #unreadBytes = 0;
   #wake: (() => void) | null = null;
   #ended = false;
   #failure: Error | null = null;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, flowing: boolean) {
     this.#socket = socket;
-    // Deno 2.6 cannot start TLS on a socket while a read of the kernel is pending, which "readable"
-    // would always leave behind.
-    socket.pause();
+    this.#maxUnreadBytes = flowing ? MAX_UNREAD_BYTES : 0;
+    if (!flowing) socket.pause();
     socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("close", this.#onEnd);
@@ -42,12 +48,13 @@ export class NodeStream {
         into.set(count === chunk.length ? chunk : chunk.subarray(0, count));
         if (count < chunk.length) this.#unread[0] = chunk.subarray(count);
         else this.#unread.shift();
+        this.#unreadBytes -= count;
         return count;
       }
       if (this.#failure !== null) throw this.#failure;
       if (this.#ended) return null;
       const waiting = new Promise<void>((resolve) => this.#wake = resolve);
-      this.#socket.resume();
+      if (this.#socket.isPaused()) this.#socket.resume();
       await waiting;
     }
   }
@@ -80,8 +87,9 @@ export class NodeStream {
 
   readonly #onData = (chunk: Uint8Array): void => {
     if (this.#ended) return;
-    this.#socket.pause();
     this.#unread.push(chunk);
+    this.#unreadBytes += chunk.length;
+    if (this.#unreadBytes > this.#maxUnreadBytes) this.#socket.pause();
     this.#notify();
   };
 
@@ -142,7 +150,7 @@ function settle(
     const done = () => {
       finish();
       socket.setNoDelay(true);
-      resolve(new NodeStream(socket));
+      resolve(new NodeStream(socket, event === "secureConnect"));
     };
     const finish = () => {
       socket.off(event, done);

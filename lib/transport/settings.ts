@@ -2,7 +2,7 @@
  * What the settings say of the connection to NATS.
  * @module
  */
-import { formatHostPort, type NatsAddress } from "../config/addresses.ts";
+import type { NatsAddress } from "../config/addresses.ts";
 import type { Config } from "../config/settings.ts";
 import { errorText, StartError } from "../errors.ts";
 import type { NatsAuth } from "./auth.ts";
@@ -26,14 +26,13 @@ export function linkSettings(config: Config): Omit<LinkOptions, "logger"> {
 
 function fullUrl(address: NatsAddress): string {
   const { user, password, token, tls } = address;
+  const host = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname;
   const credentials = token !== undefined
     ? `${token}@`
     : user !== undefined
     ? `${user}:${password ?? ""}@`
     : "";
-  return `${tls ? "tls" : "nats"}://${credentials}${
-    formatHostPort(address.hostname, address.port)
-  }`;
+  return `${tls ? "tls" : "nats"}://${credentials}${`${host}:${address.port}`}`;
 }
 
 function authOf(config: Config): NatsAuth | null {

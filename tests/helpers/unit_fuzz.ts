@@ -5,6 +5,7 @@
  */
 import assert from "node:assert/strict";
 
+const encoder = new TextEncoder();
 const givenCount = Deno.env.get("NATSWAY_FUZZ");
 const CASES = Number(givenCount ?? 4000);
 const SEED = Number(
@@ -54,4 +55,94 @@ export function fuzz(salt: number, check: (random: Random) => unknown): void {
     const tookMs = performance.now() - started;
     assert.ok(tookMs < MAX_CASE_MS, `case ${index} of seed ${SEED}: ${tookMs} ms for ${input}`);
   }
+}
+
+/** What mutations put in. */
+const JSON_PIECES: readonly string[] = [
+  "null",
+  "true",
+  "7",
+  "-1",
+  "1e999",
+  '""',
+  '"q"',
+  "[]",
+  "{}",
+  "[[[[]]]]",
+  '{"toString":1,"valueOf":2}',
+  '{"__proto__":{"a":1}}',
+  '{"then":1}',
+  '"\\ud800"',
+  '"\\u0000"',
+  '"a.>"',
+  '"base64"',
+  ",",
+  ":",
+  '"',
+  "\\",
+  '"type":"cancel",',
+  '"cancel":{},',
+  '"type":"response_error","error":{"toString":0},',
+  '"headers":{"a":[{"toString":0},1,null]},',
+  '"head":[["a","b"],["c"]],',
+  '"payload":[],',
+  '"body":[[1,{"a":"b"}]],',
+  '"body_encoding":"base64","body_base64":"####",',
+  '"natsway":{"v":1,"instance":"x"},',
+];
+
+/** Changes a JSON message in a few places, so that most are still JSON. */
+export function mutateJson(message: Uint8Array, random: Random): Uint8Array {
+  let text = new TextDecoder().decode(message);
+  for (let left = random.below(5); left > 0; left--) {
+    const at = random.below(text.length + 1);
+    const to = Math.min(text.length, at + random.below(12));
+    switch (random.below(5)) {
+      case 0: // leave out
+        text = text.slice(0, at) + text.slice(to);
+        break;
+      case 1: // put in
+        text = text.slice(0, at) + random.pick(JSON_PIECES) + text.slice(at);
+        break;
+      case 2: { // another value for one member
+        const members = [...text.matchAll(/"[a-z_]+":("[^"]*"|\d+|null|true|false)/g)];
+        if (members.length === 0) break;
+        const member = random.pick(members);
+        const start = member.index + member[0].length - member[1]!.length;
+        const end = member.index + member[0].length;
+        text = text.slice(0, start) + random.pick(JSON_PIECES) + text.slice(end);
+        break;
+      }
+      case 3: // a first member more
+        text = text.replace("{", `{${random.pick(JSON_PIECES)}`);
+        break;
+      case 4: // say again
+        text = text.slice(0, to) + text.slice(at, to) + text.slice(to);
+        break;
+    }
+  }
+  return encoder.encode(text);
+}
+
+/** Changes, drops and adds a few octets. */
+export function mutateOctets(bytes: Uint8Array, random: Random): Uint8Array {
+  const out = Array.from(bytes);
+  for (let left = random.below(4); left > 0; left--) {
+    const at = random.below(out.length + 1);
+    switch (random.below(4)) {
+      case 0:
+        out.splice(at, random.below(8));
+        break;
+      case 1:
+        out.splice(at, 0, ...random.bytes(random.below(4)));
+        break;
+      case 2:
+        if (at < out.length) out[at] = random.pick([0, 1, 0x7f, 0x80, 0xff, random.below(256)]);
+        break;
+      case 3:
+        out.length = at;
+        break;
+    }
+  }
+  return Uint8Array.from(out);
 }

@@ -306,13 +306,14 @@ Deno.test("Transfer-Encoding is chunked, once and alone", () => {
     const { framing } = requestHead(withFields(`Transfer-Encoding: ${value}\r\n`));
     assert.deepEqual(framing, { kind: "chunked", length: -1 });
   }
-  for (
-    const value of ["gzip", "identity", "gzip, chunked", "chunked, gzip", "xchunked", "chunked;a=b"]
-  ) {
-    assert.equal(statusOf(withFields(`Transfer-Encoding: ${value}\r\n`)), 501, value);
-  }
+  assert.equal(statusOf(withFields("Transfer-Encoding: gzip, chunked\r\n")), 501);
   for (
     const value of [
+      "gzip",
+      "identity",
+      "chunked, gzip",
+      "xchunked",
+      "chunked;a=b",
       "",
       ",",
       "chunked,",

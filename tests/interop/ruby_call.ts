@@ -29,9 +29,6 @@ export interface RubyResponse {
 /** Takes a piece of a streamed body; its credit is returned when this is done. */
 export type OnBody = (piece: Uint8Array) => Promise<void> | void;
 
-/** Frames that natsway may publish to a Ruby requester hold at most this much of a body. */
-const MAX_CHUNK_BYTES = 32_768;
-
 export class RubyCall {
   readonly #requester: RubyRequester;
   readonly #onBody: OnBody | null;
@@ -148,7 +145,7 @@ export class RubyCall {
       this.#violation((error as Error).message);
       return this.#settle(500, (error as Error).message);
     }
-    if (bytes.length > MAX_CHUNK_BYTES) this.#violation(`a chunk of ${bytes.length} bytes`);
+    this.#requester.largestChunk = Math.max(this.#requester.largestChunk, bytes.length);
     this.received += bytes.length;
     if (this.#streaming && this.received > this.granted) {
       this.#violation(`${this.received} bytes against ${this.granted} of credit`);

@@ -4,6 +4,7 @@
  * Sessions (`tcp_stream`) are not part of it.
  * @module
  */
+import assert from "node:assert/strict";
 import http from "node:http";
 import { EventLog } from "../helpers/wait.ts";
 import { type BareMessage, BareNats, exactHeader } from "./bare_nats.ts";
@@ -102,6 +103,15 @@ export class RubyReceiver implements AsyncDisposable {
   /** The flow's window, while it streams. */
   window(id: string): RubyWindow | undefined {
     return this.#windows.get(id);
+  }
+
+  /** Checks what holds for every requester that is natsway: nothing that a Ruby peer trips over. */
+  assertContent(): void {
+    assert.deepEqual(this.violations, []);
+    // Credit for the remainder may find no flow: section 7.
+    const surprising = this.dropped.filter((line) => !line.startsWith("credit of an unknown id"));
+    assert.deepEqual(surprising, []);
+    assert.equal(this.nats.fault, null);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

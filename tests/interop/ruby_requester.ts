@@ -4,6 +4,7 @@
  * what no receiver of the contract would have sent.
  * @module
  */
+import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type BareMessage, BareNats } from "./bare_nats.ts";
 import { type OnBody, RubyCall } from "./ruby_call.ts";
@@ -44,6 +45,8 @@ export class RubyRequester implements AsyncDisposable {
   /** Messages for ids that it does not have, and what was no event. */
   readonly dropped: BareMessage[] = [];
   readonly violations: string[] = [];
+  /** Most body octets that came in one event. */
+  largestChunk = 0;
 
   private constructor(nats: BareNats, options: RubyRequesterOptions) {
     this.nats = nats;
@@ -115,6 +118,17 @@ export class RubyRequester implements AsyncDisposable {
     this.#calls.set(id, call);
     void call.done.finally(() => this.#calls.delete(id));
     return call;
+  }
+
+  /**
+   * Checks what holds for every receiver that is natsway: nothing that a Ruby peer trips over or has to
+   * drop, credit kept, chunks of 32 KiB at most.
+   */
+  assertContent(): void {
+    assert.deepEqual(this.violations, []);
+    assert.deepEqual(this.dropped.map((message) => message.subject), []);
+    assert.ok(this.largestChunk <= 32_768, `a chunk of ${this.largestChunk} bytes`);
+    assert.equal(this.nats.fault, null);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -171,6 +171,8 @@ Deno.test("upstream failures and leaving clients", async (t) => {
     },
     ...[0, 100].map((laterMs): Row => ({
       name: `octets behind a whole upstream answer, ${laterMs} ms later, are never the next answer`,
+      // A request of another row on that connection, before the surplus comes, could not be helped.
+      alone: true,
       run: async () => {
         const path = `/surplus-${laterMs}`;
         const evil = answer("evil");

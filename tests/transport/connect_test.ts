@@ -3,7 +3,7 @@ import { StartError } from "../../lib/errors.ts";
 import type { NatsAuth } from "../../lib/transport/auth.ts";
 import { freePort, startNats } from "../helpers/nats_server.ts";
 import { pause } from "../helpers/wait.ts";
-import { decode, encode, startLink, TestLink } from "./support.ts";
+import { decode, encode, restartUnder, startLink, TestLink } from "./support.ts";
 
 /** An NKey user pair made for these tests; the seed opens nothing. */
 const NKEY_PUBLIC = "UCAS5WA6Z4MQFHCRFFGPEXLFIAV56F6VHEO2T6WQHD2SIKBUCWBNYJ6E";
@@ -78,8 +78,7 @@ for (const [name, config, auth, userInfo] of GOOD) {
     const url = `nats://${userInfo}127.0.0.1:${server.port}`;
     await using a = await startLink(url, auth === undefined ? {} : { auth });
     await a.link.flush();
-    await server.restart();
-    await a.until(true);
+    await restartUnder(server, a);
     const said = a.logger.text + JSON.stringify(a.link.status());
     assert.doesNotMatch(said, /s3cret/);
     assert.doesNotMatch(said, new RegExp(NKEY_SEED));

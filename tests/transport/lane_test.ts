@@ -5,7 +5,15 @@ import type { NatsLink } from "../../lib/transport/link.ts";
 import { startNats } from "../helpers/nats_server.ts";
 import { EventLog } from "../helpers/wait.ts";
 import { checkEcho } from "./echo.ts";
-import { ChoppingProxy, decode, encode, seeded, startLink, TestLink } from "./support.ts";
+import {
+  ChoppingProxy,
+  decode,
+  encode,
+  restartUnder,
+  seeded,
+  startLink,
+  TestLink,
+} from "./support.ts";
 
 const seed = Math.floor(Math.random() * 2 ** 32);
 const random = seeded(seed);
@@ -186,13 +194,35 @@ Deno.test("a refused subscription is logged with its subject, shown, and forgott
   assert.equal(a.link.connected, true);
 
   server.configure(permissions("other.>"));
-  await server.restart();
-  await a.until(true);
+  await restartUnder(server, a);
   await a.link.flush();
   assert.deepEqual(a.link.status().planesDenied, []);
   a.link.publish("secret.a", [encode("now")]);
   await a.link.flush();
   assert.deepEqual(messages.events, ["now"]);
+});
+
+Deno.test("a refused subscription is asked for again without a reconnect", async () => {
+  const permissions = (deny: string) =>
+    `authorization { users = [ { user: u, password: p, permissions: { subscribe: { deny: "${deny}" } } } ] }`;
+  await using server = await startNats({ config: permissions("secret.>") });
+  await using a = await startLink(server.url, {
+    auth: { kind: "user", user: "u", password: "p" },
+    retryDeniedMs: 20,
+  });
+  const messages = listen(a.link, "secret.a");
+  await a.logger.lines.find(({ level }) => level === "error", { ms: 5000, what: "the refusal" });
+  server.configure(permissions("other.>"));
+  await server.reload();
+  await a.logger.lines.find(({ message }) => message.endsWith("subscribe now"), {
+    ms: 5000,
+    what: "the permission",
+  });
+  assert.deepEqual(a.link.status().planesDenied, []);
+  a.link.publish("secret.a", [encode("now")]);
+  await a.link.flush();
+  assert.deepEqual(messages.events, ["now"]);
+  assert.equal(a.logger.of("error").length, 1, "not for each attempt");
 });
 
 Deno.test("a refused publish is logged once for each plane, not for each message", async () => {

@@ -4,7 +4,7 @@ import { startNats } from "../helpers/nats_server.ts";
 import { EventLog, within } from "../helpers/wait.ts";
 import { checkEcho } from "./echo.ts";
 import { installPlainTransport, PlainTransport } from "./plain_transport.ts";
-import { decode, encode, seeded, startLink, TestLink } from "./support.ts";
+import { decode, encode, restartUnder, seeded, startLink, TestLink } from "./support.ts";
 
 const random = seeded(Math.floor(Math.random() * 2 ** 32));
 const ECHO = { count: 100, largestBytes: 100_000, random };
@@ -132,8 +132,7 @@ Deno.test("max_payload is read again at each connect", async () => {
   await using a = await startLink(server.url);
   assert.ok(a.link.publish("x", [new Uint8Array(3000)]));
   server.configure("max_payload: 2000");
-  await server.restart();
-  await a.until(true);
+  await restartUnder(server, a);
   assert.equal(a.link.maxPayload, 2000);
   assert.throws(() => a.link.publish("x", [new Uint8Array(3000)]));
   await a.link.flush();

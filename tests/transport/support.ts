@@ -5,6 +5,7 @@
 
 import type { LogFields, Logger, LogLevel } from "../../lib/logger.ts";
 import { type LinkOptions, NatsLink } from "../../lib/transport/link.ts";
+import type { NatsServer } from "../helpers/nats_server.ts";
 import { EventLog, within } from "../helpers/wait.ts";
 
 export interface LogLine {
@@ -83,6 +84,14 @@ export async function startLink(
   const link = new TestLink(url, options);
   await link.until(true);
   return link;
+}
+
+/** Ends the server, waits until all links have noticed, and starts it again until all are back. */
+export async function restartUnder(server: NatsServer, ...links: TestLink[]): Promise<void> {
+  await server.kill("SIGTERM");
+  await Promise.all(links.map((link) => link.until(false)));
+  await server.restart();
+  await Promise.all(links.map((link) => link.until(true)));
 }
 
 export const encode = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);

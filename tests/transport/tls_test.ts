@@ -3,7 +3,7 @@ import { StartError } from "../../lib/errors.ts";
 import { freePort, type NatsServer, startNats } from "../helpers/nats_server.ts";
 import { type Certificates, makeCertificates } from "./certificates.ts";
 import { checkEcho } from "./echo.ts";
-import { seeded, startLink, TestLink } from "./support.ts";
+import { restartUnder, seeded, startLink, TestLink } from "./support.ts";
 import { LaneTransport } from "../../lib/transport/lane_transport.ts";
 
 const random = seeded(Math.floor(Math.random() * 2 ** 32));
@@ -27,9 +27,7 @@ async function checkTls(
   const transport = a.link.connection.protocol.transport;
   assert.ok(transport instanceof LaneTransport && transport.isEncrypted());
   await checkEcho(a.link, b.link, { count: 200, largestBytes: 300_000, random });
-  await server.restart();
-  await a.until(true);
-  await b.until(true);
+  await restartUnder(server, a, b);
   await checkEcho(a.link, b.link, { count: 50, largestBytes: 100_000, random });
 }
 
@@ -131,9 +129,7 @@ Deno.test("NATS over WebSocket carries the lane, with and without TLS, and comes
     await using a = await startLink(`${scheme}://localhost:${port}`, options);
     await using b = await startLink(server.url);
     await checkEcho(a.link, b.link, { count: 200, largestBytes: 200_000, random });
-    await server.restart();
-    await a.until(true);
-    await b.until(true);
+    await restartUnder(server, a, b);
     await checkEcho(b.link, a.link, { count: 50, largestBytes: 100_000, random });
   }
 });
