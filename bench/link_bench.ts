@@ -5,6 +5,7 @@
  */
 
 import { NatsConnectionImpl } from "@nats-io/nats-core/internal";
+import { natsUrls } from "../lib/config/addresses.ts";
 import { installLaneTransport } from "../lib/transport/lane_transport.ts";
 import { NatsLink } from "../lib/transport/link.ts";
 import { startNats } from "../tests/helpers/nats_server.ts";
@@ -29,7 +30,7 @@ interface Candidate {
 
 async function lane(url: string): Promise<Candidate> {
   installLaneTransport();
-  const link = new NatsLink({ urls: [url], logger: quiet });
+  const link = new NatsLink({ servers: natsUrls.parse(url), logger: quiet });
   await new Promise<void>((resolve) => link.onConnection(() => resolve()));
   return {
     publish: (subject, payload) => void link.publish(subject, [payload]),

@@ -27,17 +27,22 @@ export interface UpstreamUrl {
 
 /** One NATS server with what its URL says about credentials. */
 export interface NatsAddress {
+  /** `tls` for `tls://` and `nats+tls://`; `ws` and `wss` are NATS over WebSocket. */
+  readonly scheme: "nats" | "tls" | "ws" | "wss";
   /** Name or address; an IPv6 address has no brackets here. */
   readonly hostname: string;
   readonly port: number;
-  /** The connection must be TLS. */
-  readonly tls: boolean;
+  /** Path and query of a WebSocket URL; `/` where there is none, and for the other schemes. */
+  readonly path: string;
+  /** `host:port`, IPv6 in brackets, in the form in which nats-core compares its servers. */
+  readonly authority: string;
+  /** User and password, or a token alone, as written: nothing is percent-decoded. */
   readonly user?: string;
   readonly password?: string;
   readonly token?: string;
 }
 
-const NATS_PORT = 4222;
+const NATS_PORTS = { nats: 4222, tls: 4222, ws: 80, wss: 443 } as const;
 
 /** Takes every user part out of a text that should be a URL or a list of them. */
 export function withoutUserPart(text: string): string {
@@ -129,29 +134,40 @@ export const upstreamUrl: Kind<UpstreamUrl> = {
  */
 export const natsUrls: Kind<readonly NatsAddress[]> = {
   placeholder: "urls",
-  accepted: "nats://[user:password@|token@]host[:port], or tls:// for TLS; several with a comma",
+  accepted: "nats://[user:password@|token@]host[:port], tls:// for TLS, ws:// or wss:// for " +
+    "WebSocket; several with a comma",
   repeatable: true,
   mayHoldUserPart: true,
   parse(text) {
     const comma = text.includes("@") ? /\s*,\s*(?=[a-z+]+:\/\/)/i : /\s*,\s*/;
-    return Object.freeze(text.split(comma).map(parseNatsUrl));
+    return Object.freeze(text.trim().split(comma).map(parseNatsUrl));
   },
   show: (value) => value.map(natsUrlText),
 };
 
-/** The URL of a NATS server without its user part: what logs and pages may show. */
-export function natsUrlText(address: NatsAddress): string {
-  return `${address.tls ? "tls" : "nats"}://${formatHostPort(address.hostname, address.port)}`;
+/** The URL of a NATS server without user part and query: what logs and pages may show. */
+export function natsUrlText({ scheme, authority, path }: NatsAddress): string {
+  return `${scheme}://${authority}${path === "/" ? "" : path.replace(/\?.*/s, "")}`;
+}
+
+/** A server that is reached by plain NATS, without credentials. */
+export function natsAddress(hostname: string, port: number): NatsAddress {
+  const authority = formatHostPort(hostname, port);
+  return Object.freeze({ scheme: "nats", hostname, port, path: "/", authority });
 }
 
 function parseNatsUrl(text: string): NatsAddress {
   const full = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `nats://${text}`;
-  const match = /^(nats|tls|nats\+tls):\/\/(?:(.*)@)?([^@/]+)\/?$/is.exec(full);
-  const [, scheme = "", userPart, authority = ""] = match ?? [];
-  const parsed = parseAuthority(authority, NATS_PORT);
+  const match = /^(nats|tls|nats\+tls|wss?):\/\/(?:(.*)@)?([^@/]+)(\/[^@#\s]*)?$/is.exec(full);
+  if (match === null) throw new RefusedError("");
+  const [, schemeText = "", userPart, authorityText = "", path = "/"] = match;
+  const scheme = schemeText.toLowerCase().replace("nats+", "") as NatsAddress["scheme"];
+  const parsed = parseAuthority(authorityText, NATS_PORTS[scheme]);
   if (parsed === null || parsed.port === 0) throw new RefusedError("");
-  const { hostname, port } = parsed;
-  const address = { hostname, port, tls: scheme.toLowerCase() !== "nats" };
+  if (path !== "/" && !scheme.startsWith("ws")) {
+    throw new RefusedError("only a WebSocket URL may have a path");
+  }
+  const address = { scheme, ...parsed, path };
   if (userPart === undefined) return Object.freeze(address);
   const colon = userPart.indexOf(":");
   if (userPart === "" || colon === 0) throw new RefusedError("the user part is empty");

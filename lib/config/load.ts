@@ -3,7 +3,7 @@
  * @module
  */
 import { ConfigError, errorText } from "../errors.ts";
-import { withoutUserPart } from "./addresses.ts";
+import { natsAddress, withoutUserPart } from "./addresses.ts";
 import { parseEnvFile } from "./env_file.ts";
 import { RefusedError } from "./kinds.ts";
 import { IGNORED, nearestTyped, nearMiss, NOT_SERVED, NOT_SERVED_FLAGS } from "./names.ts";
@@ -226,9 +226,7 @@ class Loader {
     }
     const listen = draft.embeddedNatsListen;
     if (missing("natsUrls") && draft.embeddedNatsEnabled && listen !== undefined) {
-      const { port } = listen;
-      const hostname = reachable(listen.hostname);
-      draft.natsUrls = Object.freeze([Object.freeze({ hostname, port, tls: false })]);
+      draft.natsUrls = Object.freeze([natsAddress(reachable(listen.hostname), listen.port)]);
       this.#sources.natsUrls = "derived";
     }
   }
@@ -258,6 +256,15 @@ class Loader {
       this.#mistakes.push(
         `NATS_TLS_${other} is not set, but NATS_TLS_${set} is: accepted: both or neither`,
       );
+    }
+    const tls = cert || this.#isGiven("natsTlsCa") || this.#draft.natsTlsFirst === true;
+    if (tls && natsUrls.some(({ scheme }) => scheme === "ws")) {
+      this.#mistakes.push(
+        "NATS_URL has a ws:// URL, but NATS_TLS_* asks for TLS: accepted: wss://",
+      );
+    }
+    if (cert && natsUrls.some(({ scheme }) => scheme === "wss")) {
+      this.#mistakes.push("NATS_URL has a wss:// URL, but NATS_TLS_CERT is set: accepted: tls://");
     }
   }
 

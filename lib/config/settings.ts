@@ -8,6 +8,7 @@ import {
   host,
   hostPort,
   type NatsAddress,
+  natsAddress,
   natsUrls,
   upstreamUrl,
 } from "./addresses.ts";
@@ -96,7 +97,6 @@ function credential(env: string, kind: Kind<string>, help: string): Setting<stri
 
 const count = (max = 1_000_000): Kind<number> => wholeNumber({ min: 1, max });
 const GIB = 2 ** 30;
-const LOCAL_NATS: NatsAddress = Object.freeze({ hostname: "localhost", port: 4222, tls: false });
 
 /** All settings of this version by the key that `Config` has for them. */
 export const SETTINGS = {
@@ -148,10 +148,15 @@ export const SETTINGS = {
     },
   ),
 
-  natsUrls: setting<readonly NatsAddress[]>("NATS_URL", natsUrls, Object.freeze([LOCAL_NATS]), {
-    group: "NATS connection",
-    help: "NATS servers to try in turn. A user part is taken as it stands, without decoding",
-  }),
+  natsUrls: setting<readonly NatsAddress[]>(
+    "NATS_URL",
+    natsUrls,
+    Object.freeze([natsAddress("localhost", 4222)]),
+    {
+      group: "NATS connection",
+      help: "NATS servers to try in turn. A user part is taken as it stands, without decoding",
+    },
+  ),
   natsMode: setting(
     "NATS_MODE",
     choice(["auto", "core"], {

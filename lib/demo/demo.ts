@@ -2,6 +2,7 @@
  * `natsway demo`: a whole bridge on this machine, to look at.
  * @module
  */
+import { natsAddress } from "../config/addresses.ts";
 import type { Config } from "../config/settings.ts";
 import { type EmbeddedServer, startNatsServer } from "../embedded/server.ts";
 import { findNatsServer } from "../embedded/find.ts";
@@ -90,12 +91,11 @@ class DemoParts {
     this.source = found.source;
     this.#embedded = await startNatsServer({ binary: found.path, listen: "127.0.0.1:0", logger });
     this.#upstream = await startSampleUpstream();
-    const { hostname, port } = { hostname: "127.0.0.1", port: this.#embedded.port };
     const shared = {
       ...config,
       listenHost: "127.0.0.1",
       adminListen: null,
-      natsUrls: [{ hostname, port, tls: false }],
+      natsUrls: [natsAddress("127.0.0.1", this.#embedded.port)],
       natsMode: "core" as const,
     };
     const url = new URL(this.#upstream.url);

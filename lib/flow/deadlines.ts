@@ -80,6 +80,40 @@ function remove(entry: Entry): void {
   entry.next.previous = entry.previous;
 }
 
+/** Lengths that are kept apart at most. */
+const MAX_LENGTHS = 32;
+
+/** Deadlines of a few lengths, as peers ask for them. */
+export class DeadlinesByLength {
+  readonly #byMs = new Map<number, Deadlines>();
+
+  /**
+   * Runs `run` once after `durationMs`, rounded up to whole ms. After 32 different lengths every other
+   * one takes the next longer of those, or the longest.
+   */
+  start(durationMs: number, run: () => void): Deadline {
+    const ms = Math.ceil(durationMs);
+    let deadlines = this.#byMs.get(ms);
+    if (deadlines === undefined) {
+      if (this.#byMs.size < MAX_LENGTHS) {
+        deadlines = new Deadlines(ms);
+        this.#byMs.set(ms, deadlines);
+      } else deadlines = this.#nextLonger(ms);
+    }
+    return deadlines.start(run);
+  }
+
+  /** Cancels all and stops the timers. */
+  close(): void {
+    for (const deadlines of this.#byMs.values()) deadlines.close();
+  }
+
+  #nextLonger(ms: number): Deadlines {
+    const lengths = [...this.#byMs.keys()].sort((a, b) => a - b);
+    return this.#byMs.get(lengths.find((length) => length >= ms) ?? lengths.at(-1)!)!;
+  }
+}
+
 /** One deadline over one or several waits. */
 export class Clock {
   readonly #deadline: Deadline;

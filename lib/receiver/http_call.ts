@@ -3,6 +3,7 @@
  * @module
  */
 import { errorText, FlowError, MessageTooLargeError } from "../errors.ts";
+import type { DeadlinesByLength } from "../flow/deadlines.ts";
 import type { ResponseHead } from "../http1/head.ts";
 import type { HttpPayload } from "../protocol/envelope.ts";
 import type { ConnectionGate, Responder } from "./responder.ts";
@@ -22,8 +23,9 @@ export interface HttpCallOptions {
   readonly responder: Responder;
   /** Answers wait here while there is no connection to NATS: their requester may still wait too. */
   readonly gate: ConnectionGate;
-  /** Time to the response head, in ms; 0 for none. */
+  /** Time to the response head, in ms. */
   readonly headTimeoutMs: number;
+  readonly headDeadlines: DeadlinesByLength;
   /** How long an answer is worth something, in ms. */
   readonly answerTimeoutMs: number;
   /** Called when the response head is there, or the call has failed before. */
@@ -33,7 +35,8 @@ export interface HttpCallOptions {
 /** One call. `run` resolves when it is over; it never rejects. */
 export class HttpCall {
   readonly #options: HttpCallOptions;
-  readonly #abort = new AbortController();
+  /** Only while a connection is being opened. */
+  #abort: AbortController | null = null;
   #connection: UpstreamConnection | null = null;
   /** Why it was ended from outside. */
   #reason: FlowError | null = null;
@@ -47,23 +50,20 @@ export class HttpCall {
   abort(reason: FlowError): void {
     if (this.#done) return;
     this.#reason ??= reason;
-    this.#abort.abort();
+    this.#abort?.abort();
     this.#connection?.close();
   }
 
   /** The failure that ended the call, or null. */
   async run(): Promise<FlowError | null> {
     const { responder, onHead, headTimeoutMs, gate, answerTimeoutMs } = this.#options;
-    const timer = headTimeoutMs > 0
-      ? setTimeout(() => {
-        const seconds = headTimeoutMs / 1000;
-        const text = `No response head from the upstream in ${seconds} s`;
-        this.abort(new FlowError("target_timeout", text));
-      }, headTimeoutMs)
-      : undefined;
+    const deadline = this.#options.headDeadlines.start(headTimeoutMs, () => {
+      const text = `No response head from the upstream in ${headTimeoutMs / 1000} s`;
+      this.abort(new FlowError("target_timeout", text));
+    });
     try {
       const head = await this.#exchange();
-      clearTimeout(timer);
+      deadline.cancel();
       onHead();
       if (!gate.open) await gate.wait(answerTimeoutMs);
       await this.#body(head);
@@ -76,7 +76,7 @@ export class HttpCall {
       responder.fail(failure.code, failure.message);
       return failure;
     } finally {
-      clearTimeout(timer);
+      deadline.cancel();
       this.#done = true;
       onHead();
     }
@@ -94,12 +94,15 @@ export class HttpCall {
         return await kept.readHead(request.method);
       } catch (error) {
         kept.close();
-        if (!(error instanceof StaleConnectionError) || !again || this.#abort.signal.aborted) {
+        if (!(error instanceof StaleConnectionError) || !again || this.#reason !== null) {
           throw error;
         }
       }
     }
-    const connection = await client.open(this.#abort.signal);
+    const abort = new AbortController();
+    this.#abort = abort;
+    const connection = await client.open(abort.signal);
+    this.#abort = null;
     this.#connection = connection;
     connection.send(head, request.body);
     return await connection.readHead(request.method);

@@ -3,11 +3,11 @@
  * @module
  */
 import { FlowError } from "../errors.ts";
+import { DeadlinesByLength } from "../flow/deadlines.ts";
 import { newEpoch } from "../flow/ids.ts";
 import type { Flow, FlowRegistry } from "../flow/registry.ts";
 import type { Logger } from "../logger.ts";
 import { decodeCancel } from "../protocol/cancel.ts";
-import { readCredit } from "../protocol/credit.ts";
 import {
   decodeEnvelope,
   type Envelope,
@@ -15,7 +15,6 @@ import {
   Operation,
   readHttpPayload,
 } from "../protocol/envelope.ts";
-import { decodeFrame, FrameError, FrameType, isFrame, sameBytes } from "../protocol/frames.ts";
 import { FEATURE_RAW } from "../protocol/peer.ts";
 import { isReplySubject, resolveReply, type Roots } from "../protocol/subjects.ts";
 import type { Delivery, Inbound, RequestConsumer, Transport } from "../transport/types.ts";
@@ -23,8 +22,8 @@ import type { Target } from "./dial.ts";
 import { Dispatch } from "./dispatch.ts";
 import { EventResponder } from "./event_responder.ts";
 import { type Execution, Executions } from "./executions.ts";
-import { FrameResponder } from "./frame_responder.ts";
 import { HttpCall } from "./http_call.ts";
+import { Liveness } from "./liveness.ts";
 import { ConnectionGate } from "./responder.ts";
 import { Responders } from "./responders.ts";
 import { traceHeaders } from "./trace_headers.ts";
@@ -72,11 +71,11 @@ export class Receiver {
   readonly #dispatch: Dispatch;
   readonly #executions: Executions;
   readonly #client: UpstreamClient | null;
+  readonly #headDeadlines = new DeadlinesByLength();
   readonly #gate: ConnectionGate;
   readonly #responders: Responders;
+  readonly #liveness: Liveness;
   #consumer: RequestConsumer | null = null;
-  #ticker: ReturnType<typeof setInterval> | undefined;
-  #keeper: ReturnType<typeof setInterval> | undefined;
   #draining = false;
   /** Messages that were dropped, by reason. */
   readonly dropped = new Map<string, number>();
@@ -86,6 +85,11 @@ export class Receiver {
     this.#executions = new Executions(options.responseTimeoutMs);
     this.#gate = new ConnectionGate(options.transport);
     this.#responders = new Responders(options);
+    this.#liveness = new Liveness({
+      ...options,
+      executions: this.#executions,
+      onBadFrame: (text) => this.#drop(text),
+    });
     this.#client = options.upstream === null ? null : new UpstreamClient({
       target: options.upstream,
       connectTimeoutMs: options.connectTimeoutMs,
@@ -108,18 +112,12 @@ export class Receiver {
 
   /** Begins to take requests. The planes are listened to in the order of wire-protocol.md section 1. */
   start(): void {
-    const { transport, peerTimeoutMs, streamTimeoutMs } = this.#options;
+    const { transport } = this.#options;
     this.#consumer = transport.consumeRequests((delivery) => this.#request(delivery));
     transport.consumePlane("cancel", (message) => this.#cancel(message));
     transport.consumePoolCancels((message) => this.#cancel(message));
-    transport.consumePlane("control", (message) => this.#control(message));
-    const ticker = setInterval(() => this.#tick(), Math.max(50, peerTimeoutMs / 3));
-    Deno.unrefTimer(ticker);
-    this.#ticker = ticker;
-    const keepMs = streamTimeoutMs > 0 ? streamTimeoutMs / 3 : DEFAULT_KEEP_MS;
-    const keeper = setInterval(() => this.#keepStreams(), Math.max(50, keepMs));
-    Deno.unrefTimer(keeper);
-    this.#keeper = keeper;
+    transport.consumePlane("control", (message) => this.#liveness.control(message));
+    this.#liveness.start();
   }
 
   /** Leaves the pool; what has been taken is finished. Resolves when no more comes. */
@@ -131,14 +129,14 @@ export class Receiver {
   /** Breaks off whatever is still under way. */
   stop(): void {
     this.#draining = true;
-    clearInterval(this.#ticker);
-    clearInterval(this.#keeper);
+    this.#liveness.stop();
     for (const execution of [...this.#executions.all()]) {
       const failure = new FlowError("stopping", "natsway is stopping");
       execution.responder.fail(failure.code, failure.message);
       execution.call?.abort(failure);
     }
     this.#client?.close();
+    this.#headDeadlines.close();
   }
 
   #drop(reason: string): void {
@@ -311,7 +309,9 @@ export class Receiver {
       responder,
       gate: this.#gate,
       answerTimeoutMs: left,
-      headTimeoutMs: upstreamTimeoutMs > 0 ? Math.min(upstreamTimeoutMs, left) : left,
+      // The requester's own clock ends the call too: no need to count what the wait here took.
+      headTimeoutMs: upstreamTimeoutMs > 0 ? Math.min(upstreamTimeoutMs, job.ttlMs) : job.ttlMs,
+      headDeadlines: this.#headDeadlines,
       onHead: () => {
         flow.state = "open";
         release();
@@ -335,66 +335,4 @@ export class Receiver {
     }
     this.#executions.cancel(cancel.requestId, cancel.epoch, cancel.reason);
   }
-
-  /** Credit, and what the requester answers to probes. */
-  #control(message: Inbound): void {
-    const executions = this.#executions.get(message.token);
-    if (executions.length === 0) return;
-    const now = performance.now();
-    if (!isFrame(message.data)) {
-      const bytes = readCredit(message.data, message.token, "response");
-      if (bytes === null) return;
-      for (const execution of executions) {
-        execution.heardMs = now;
-        execution.responder.credit(bytes);
-      }
-      return;
-    }
-    try {
-      const frame = decodeFrame(message.data);
-      const execution = executions.find((one) => sameBytes(one.epoch, frame.epoch));
-      if (execution === undefined) return;
-      execution.heardMs = now;
-      if (frame.type === FrameType.Close) {
-        execution.responder.cancel(frame.reason);
-        execution.call?.abort(new FlowError("canceled", `Ended by the requester: ${frame.reason}`));
-      }
-    } catch (error) {
-      if (!(error instanceof FrameError)) throw error;
-      this.#drop(error.message);
-    }
-  }
-
-  /** Looks after the responses under way: probes their requesters, ends what nobody waits for. */
-  #tick(): void {
-    const { peerTimeoutMs, transport } = this.#options;
-    if (!transport.connected) return;
-    const now = performance.now();
-    for (const execution of [...this.#executions.all()]) {
-      const { responder } = execution;
-      if (!responder.headSent || responder.ended) {
-        execution.heardMs = now;
-        continue;
-      }
-      if (responder instanceof FrameResponder) {
-        if (now - execution.heardMs > peerTimeoutMs) {
-          const text = "The requester has not been heard of within PEER_TIMEOUT";
-          const failure = new FlowError("peer_lost", text);
-          responder.fail(failure.code, text);
-          execution.call?.abort(failure);
-        } else responder.probe();
-      }
-    }
-  }
-
-  /** A Ruby requester gives a response up that brings nothing for STREAM_RESPONSE_TIMEOUT. */
-  #keepStreams(): void {
-    if (!this.#options.transport.connected) return;
-    for (const { responder } of [...this.#executions.all()]) {
-      if (responder instanceof EventResponder) responder.keepAlive();
-    }
-  }
 }
-
-/** A third of the default STREAM_RESPONSE_TIMEOUT: a peer may have a limit where this side has none. */
-const DEFAULT_KEEP_MS = 10_000;

@@ -21,7 +21,13 @@ import {
   isFrame,
 } from "../protocol/frames.ts";
 import { natsStatus, NO_RESPONDERS } from "../protocol/nats_headers.ts";
-import { cancelSubject, controlSubject, isServiceId, POOL_TOKEN } from "../protocol/subjects.ts";
+import {
+  cancelSubject,
+  controlSubject,
+  isServiceId,
+  POOL_TOKEN,
+  requestSubject,
+} from "../protocol/subjects.ts";
 import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { EventAnswer } from "./event_answer.ts";
@@ -314,11 +320,13 @@ export class HttpExchange {
 
   #publishPoolCancel(reason: string, reply?: string): boolean {
     this.#poolTold = true;
-    return this.#context.publishCancel(
-      cancelSubject(this.#context.roots, POOL_TOKEN, this.#flow.id),
-      { requestId: this.#flow.id, reason, epoch: null },
-      reply,
-    );
+    const { roots, serviceId, publishCancel } = this.#context;
+    const cancel = { requestId: this.#flow.id, reason, epoch: null };
+    if (this.#options.sendAgain !== undefined && reply === undefined) {
+      // Not every receiver listens for the pool's cancels: one that does not hears the early form.
+      publishCancel(requestSubject(roots, serviceId, this.#flow.id), cancel);
+    }
+    return publishCancel(cancelSubject(roots, POOL_TOKEN, this.#flow.id), cancel, reply);
   }
 
   /** Frames of another execution are dropped, and it is ended once its owner is known. */

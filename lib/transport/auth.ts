@@ -10,8 +10,8 @@ import {
   tokenAuthenticator,
   usernamePasswordAuthenticator,
 } from "@nats-io/nats-core/internal";
+import type { NatsAddress } from "../config/addresses.ts";
 import { errorText, StartError } from "../errors.ts";
-import type { NatsUrl } from "./nats_url.ts";
 
 /** One kind of credentials, with the secret itself, not a path. */
 export type NatsAuth =
@@ -26,13 +26,13 @@ const encoder = new TextEncoder();
 
 /**
  * What answers the server's nonce. `auth` wins over credentials in a URL; those are used for their
- * own server, and for servers that a cluster made known those of the first URL that has any.
+ * own server, and for servers that a cluster made known those of the first one that has any.
  * @param currentServer `host:port` of the server that is being dialled
  * @throws {StartError} the seed or the credentials file cannot be used; the message holds no secret.
  */
 export function natsAuthenticator(
   auth: NatsAuth | undefined,
-  urls: readonly NatsUrl[],
+  servers: readonly NatsAddress[],
   currentServer: () => string,
 ): Authenticator {
   if (auth !== undefined) {
@@ -45,8 +45,8 @@ export function natsAuthenticator(
     }
     return authenticator;
   }
-  const byServer = new Map(urls.map((url) => [url.listen, urlAuthenticator(url)]));
-  const fallback = urls.map(urlAuthenticator).find((one) => one !== null) ?? null;
+  const byServer = new Map(servers.map((one) => [one.authority, ownAuthenticator(one)]));
+  const fallback = servers.map(ownAuthenticator).find((one) => one !== null) ?? null;
   return (nonce) => {
     const own = byServer.get(currentServer());
     const authenticator = own === undefined ? fallback : own;
@@ -71,8 +71,7 @@ function kindName(auth: NatsAuth): string {
   return { user: "user", token: "token", nkey: "NKey seed", creds: "credentials" }[auth.kind];
 }
 
-function urlAuthenticator(url: NatsUrl): Authenticator | null {
-  if (url.token !== undefined) return tokenAuthenticator(url.token);
-  if (url.user === undefined) return null;
-  return usernamePasswordAuthenticator(url.user, url.password ?? "");
+function ownAuthenticator({ user, password, token }: NatsAddress): Authenticator | null {
+  if (token !== undefined) return tokenAuthenticator(token);
+  return user === undefined ? null : usernamePasswordAuthenticator(user, password ?? "");
 }

@@ -63,7 +63,7 @@ export class NatsLink {
   #roundTripMs: number | null = null;
 
   /**
-   * @throws {TypeError} a URL cannot be read.
+   * @throws {TypeError} there is no server.
    * @throws {StartError} the credentials cannot be used, or nats-core is another version.
    */
   constructor(options: LinkOptions) {

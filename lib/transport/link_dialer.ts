@@ -1,20 +1,20 @@
 /**
- * How a link reaches its servers: URLs, credentials, TLS, and the pace of its attempts.
+ * How a link reaches its servers: addresses, credentials, TLS, and the pace of its attempts.
  * @module
  */
 
 import type { ConnectionOptions, Server } from "@nats-io/nats-core/internal";
+import type { NatsAddress } from "../config/addresses.ts";
 import { StartError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { type NatsAuth, natsAuthenticator } from "./auth.ts";
 import type { LaneHooks, LaneOptions } from "./lane_transport.ts";
 import { type NatsTls, type OpenedSocket, openNatsSocket } from "./nats_socket.ts";
-import { type NatsUrl, parseNatsUrl } from "./nats_url.ts";
 
 export interface LinkOptions {
-  /** One or more `NATS_URL`s, tried in turn. */
-  readonly urls: readonly string[];
-  /** Wins over credentials in the URLs. */
+  /** At least one; tried in turn. */
+  readonly servers: readonly NatsAddress[];
+  /** Wins over the credentials of `servers`. */
   readonly auth?: NatsAuth;
   readonly tls?: NatsTls;
   /** Name of the connection on the server's pages. @default {"natsway"} */
@@ -40,24 +40,27 @@ const LAST_RETRY_MS = 2000;
 /** The part of a link that is asked at each attempt. */
 export class LinkDialer {
   readonly #options: LinkOptions;
-  readonly #urls: readonly [NatsUrl, ...NatsUrl[]];
+  readonly #servers: readonly [NatsAddress, ...NatsAddress[]];
   /** Attempts that failed since the last connection: they slow the next ones down. */
   failures = 0;
 
   /**
-   * @throws {TypeError} a URL cannot be read, or there is none.
+   * @throws {TypeError} there is no server.
    * @throws {StartError} the TLS settings do not go together.
    */
   constructor(options: LinkOptions) {
     this.#options = options;
-    const [first, ...others] = options.urls.map(parseNatsUrl);
-    if (first === undefined) throw new TypeError("a link needs at least one NATS URL");
-    this.#urls = [first, ...others];
+    const [first, ...others] = options.servers;
+    if (first === undefined) throw new TypeError("a link needs at least one NATS server");
+    this.#servers = [first, ...others];
     const { tls } = options;
     if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
       throw new StartError("NATS_TLS_CERT and NATS_TLS_KEY belong together: set both or neither");
     }
-    if (tls?.cert !== undefined && this.#urls.some(({ scheme }) => scheme.startsWith("ws"))) {
+    if (tls !== undefined && this.#servers.some(({ scheme }) => scheme === "ws")) {
+      throw new StartError("NATS_TLS_* asks for TLS, which a ws:// URL has not: use a wss:// URL");
+    }
+    if (tls?.cert !== undefined && this.#servers.some(({ scheme }) => scheme === "wss")) {
       throw new StartError("NATS_TLS_CERT cannot be used over WebSocket: use a tls:// URL");
     }
   }
@@ -66,9 +69,9 @@ export class LinkDialer {
     return this.#options.retryDeniedMs ?? RETRY_DENIED_MS;
   }
 
-  /** `host:port` of the first URL. */
+  /** `host:port` of the first server. */
   get firstServer(): string {
-    return this.#urls[0].listen;
+    return this.#servers[0].authority;
   }
 
   /**
@@ -77,11 +80,11 @@ export class LinkDialer {
    */
   clientOptions(hooks: LaneHooks, currentServer: () => string): ConnectionOptions {
     const wantsTls = this.#options.tls !== undefined ||
-      this.#urls.some(({ scheme }) => scheme === "tls" || scheme === "wss");
+      this.#servers.some(({ scheme }) => scheme === "tls" || scheme === "wss");
     const options: LaneOptions = {
-      servers: this.#urls.map(({ listen }) => listen),
+      servers: this.#servers.map(({ authority }) => authority),
       name: this.#options.name ?? "natsway",
-      authenticator: natsAuthenticator(this.#options.auth, this.#urls, currentServer),
+      authenticator: natsAuthenticator(this.#options.auth, this.#servers, currentServer),
       ...(wantsTls ? { tls: {} } : {}),
       timeout: this.#options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       pingInterval: this.#options.pingIntervalMs ?? PING_INTERVAL_MS,
@@ -97,11 +100,11 @@ export class LinkDialer {
     return options;
   }
 
-  /** Opens the stream to a server of the URLs, or to one that the cluster made known. */
+  /** Opens the stream to one of the servers, or to one that the cluster made known. */
   open(server: Server, signal: AbortSignal): Promise<OpenedSocket> {
     const { hostname, port, listen, tlsName } = server;
-    // One that the cluster made known is reached in the way of the first URL.
-    const known = this.#urls.find((url) => url.listen === listen) ?? this.#urls[0];
+    // One that the cluster made known is reached in the way of the first one.
+    const known = this.#servers.find((one) => one.authority === listen) ?? this.#servers[0];
     return openNatsSocket({
       server: { scheme: known.scheme, hostname, port, path: known.path },
       ...(tlsName === "" ? {} : { tlsName }),

@@ -5,7 +5,7 @@
 
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import type { NatsUrl } from "./nats_url.ts";
+import type { NatsAddress } from "../config/addresses.ts";
 import { dialNode, type MutualTls, NodeStream, startMutualTls } from "./node_stream.ts";
 import { openWebSocket } from "./ws_socket.ts";
 
@@ -37,7 +37,7 @@ export interface OpenedSocket {
 }
 
 export interface OpenOptions {
-  readonly server: Pick<NatsUrl, "scheme" | "hostname" | "port" | "path">;
+  readonly server: Pick<NatsAddress, "scheme" | "hostname" | "port" | "path">;
   /** Name in the certificate, when it is not `server.hostname`. */
   readonly tlsName?: string;
   readonly tls?: NatsTls;

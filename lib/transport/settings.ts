@@ -2,7 +2,6 @@
  * What the settings say of the connection to NATS.
  * @module
  */
-import type { NatsAddress } from "../config/addresses.ts";
 import type { Config } from "../config/settings.ts";
 import { errorText, StartError } from "../errors.ts";
 import type { NatsAuth } from "./auth.ts";
@@ -17,22 +16,11 @@ export function linkSettings(config: Config): Omit<LinkOptions, "logger"> {
   const auth = authOf(config);
   const tls = tlsOf(config);
   return {
-    urls: config.natsUrls.map(fullUrl),
+    servers: config.natsUrls,
     ...(auth === null ? {} : { auth }),
     ...(tls === null ? {} : { tls }),
     name: `natsway-${config.serviceRole}-${config.serviceId}`,
   };
-}
-
-function fullUrl(address: NatsAddress): string {
-  const { user, password, token, tls } = address;
-  const host = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname;
-  const credentials = token !== undefined
-    ? `${token}@`
-    : user !== undefined
-    ? `${user}:${password ?? ""}@`
-    : "";
-  return `${tls ? "tls" : "nats"}://${credentials}${`${host}:${address.port}`}`;
 }
 
 function authOf(config: Config): NatsAuth | null {

@@ -3,6 +3,7 @@ import {
   downloadUrl,
   host,
   hostPort,
+  natsAddress,
   natsUrls,
   upstreamUrl,
   withoutUserPart,
@@ -54,25 +55,61 @@ Deno.test("UPSTREAM_URL refuses what has no meaning for an upstream", () => {
 });
 
 Deno.test("NATS_URL reads scheme, host, port and user part without decoding", () => {
-  deepStrictEqual(natsUrls.parse("nats://localhost"), [
-    { hostname: "localhost", port: 4222, tls: false },
+  const plain = natsAddress("h.example", 4222);
+  deepStrictEqual(plain, {
+    scheme: "nats",
+    hostname: "h.example",
+    port: 4222,
+    path: "/",
+    authority: "h.example:4222",
+  });
+  deepStrictEqual(natsUrls.parse("nats://h.example"), [plain]);
+  deepStrictEqual(natsUrls.parse("TLS://h.example/"), [{ ...plain, scheme: "tls" }]);
+  deepStrictEqual(natsUrls.parse("nats+tls://u:@h.example"), [
+    { ...plain, scheme: "tls", user: "u", password: "" },
   ]);
-  deepStrictEqual(natsUrls.parse("nats://u%41:p:w@h:1/"), [
-    { hostname: "h", port: 1, tls: false, user: "u%41", password: "p:w" },
+  deepStrictEqual(natsUrls.parse("nats://al%20ice:p:a@ss/w%@h:1/"), [
+    { ...natsAddress("h", 1), user: "al%20ice", password: "p:a@ss/w%" },
   ]);
-  deepStrictEqual(natsUrls.parse("tls://t@k@[::1]:4443"), [
-    { hostname: "::1", port: 4443, tls: true, token: "t@k" },
+  deepStrictEqual(natsUrls.parse("tls://t@k@[::1]:4443"), [{
+    scheme: "tls",
+    hostname: "::1",
+    port: 4443,
+    path: "/",
+    authority: "[::1]:4443",
+    token: "t@k",
+  }]);
+});
+
+Deno.test("the host of NATS_URL gets the form in which nats-core names its servers", () => {
+  deepStrictEqual(natsUrls.parse(" H.Example:4222 "), [natsAddress("h.example", 4222)]);
+  deepStrictEqual(natsUrls.parse("nats://[0:0::01]"), [natsAddress("::1", 4222)]);
+  deepStrictEqual(natsUrls.parse("nats://127.1"), [natsAddress("127.0.0.1", 4222)]);
+  deepStrictEqual(natsUrls.parse("nats://bücher.example"), [
+    natsAddress("xn--bcher-kva.example", 4222),
   ]);
-  deepStrictEqual(natsUrls.parse("nats+tls://u:@h"), [
-    { hostname: "h", port: 4222, tls: true, user: "u", password: "" },
-  ]);
+});
+
+Deno.test("a WebSocket URL has the ports of the web, and may have a path", () => {
+  deepStrictEqual(natsUrls.parse("ws://h"), [{ ...natsAddress("h", 80), scheme: "ws" }]);
+  const parsed = natsUrls.parse("wss://u:p/@[::1]/nats?x=1");
+  deepStrictEqual(parsed, [{
+    scheme: "wss",
+    hostname: "::1",
+    port: 443,
+    path: "/nats?x=1",
+    authority: "[::1]:443",
+    user: "u",
+    password: "p/",
+  }]);
+  deepStrictEqual(natsUrls.show(parsed), ["wss://[::1]:443/nats"]);
 });
 
 Deno.test("a comma separates NATS servers only where another URL follows", () => {
   const parsed = natsUrls.parse("nats://a:p,w@h1 , tls://h2:7");
   deepStrictEqual(parsed, [
-    { hostname: "h1", port: 4222, tls: false, user: "a", password: "p,w" },
-    { hostname: "h2", port: 7, tls: true },
+    { ...natsAddress("h1", 4222), user: "a", password: "p,w" },
+    { ...natsAddress("h2", 7), scheme: "tls" },
   ]);
   deepStrictEqual(natsUrls.show(parsed), ["nats://h1:4222", "tls://h2:7"]);
 });
@@ -83,28 +120,43 @@ Deno.test("NATS_URL needs no scheme", () => {
     "nats://h2:4222",
   ]);
   deepStrictEqual(natsUrls.parse("bob:p@h:2"), [
-    { hostname: "h", port: 2, tls: false, user: "bob", password: "p" },
+    { ...natsAddress("h", 2), user: "bob", password: "p" },
   ]);
 });
 
-Deno.test("NATS_URL refuses other schemes, paths and broken hosts", () => {
+Deno.test("NATS_URL refuses other schemes, paths and broken hosts, without a word of the user part", () => {
   const wrong = [
+    " ",
     "http://h",
-    "http://u:p@h",
+    "http://s3cret:s3cret@h",
+    "nats+ws://h",
     "htp//h",
-    "ws://h",
     "nats://",
     "nats://@h",
-    "nats://:p@h",
-    "nats://h/x",
+    "nats://:s3cret@h",
+    "nats://s3cret@",
+    "nats://s3cret@h/x",
     "nats://h:0",
-    "nats://h:65536",
-    "nats://u:p@h1,h2",
+    "nats://s3cret@h:65536",
+    "nats://s3cret@h:x",
+    "nats://s3cret@h o",
+    "nats://s3cret@[::zz]:1",
+    "nats://s3cret@h%00:1",
+    "nats://s3cret:s3cret@h1,h2",
     "nats://h1,,h2",
     "nats://h,",
     "nats://h?x=1",
+    "ws://h?x=1",
+    "ws://h/#x",
+    "ws://h/s3cret@/x",
   ];
-  for (const text of wrong) throws(() => natsUrls.parse(text), RefusedError, text);
+  for (const text of wrong) {
+    throws(
+      () => natsUrls.parse(text),
+      (error) => error instanceof RefusedError && !error.message.includes("s3cret"),
+      text,
+    );
+  }
 });
 
 Deno.test("listening addresses need a port, hosts must not have one", () => {

@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, ok, strictEqual, throws } from "node:assert/strict";
+import { natsAddress } from "../../lib/config/addresses.ts";
 import {
   loadConfig,
   type Loaded,
@@ -53,7 +54,7 @@ Deno.test("without any setting the defaults of the contract hold", () => {
     shutdownGraceMs: 20_000,
     upstreamHost: "upstream",
     upstreamTimeoutMs: 0,
-    natsUrls: [{ hostname: "localhost", port: 4222, tls: false }],
+    natsUrls: [natsAddress("localhost", 4222)],
     natsMode: "auto",
     natsUser: null,
     natsPassword: null,
@@ -169,7 +170,7 @@ Deno.test("derived defaults follow the settings that they are derived from", () 
 Deno.test("NATS_URL is the embedded server's address when that runs and no other is given", () => {
   const env = { EMBEDDED_NATS_ENABLED: "yes", EMBEDDED_NATS_LISTEN: "0.0.0.0:4333" };
   const { config, sources } = load({ env });
-  deepStrictEqual(config.natsUrls, [{ hostname: "127.0.0.1", port: 4333, tls: false }]);
+  deepStrictEqual(config.natsUrls, [natsAddress("127.0.0.1", 4333)]);
   strictEqual(sources.natsUrls, "derived");
   strictEqual(
     load({ env: { ...env, NATS_URL: "nats://other" } }).config.natsUrls[0]?.hostname,
@@ -261,6 +262,14 @@ Deno.test("two kinds of credentials, half of one, or a file that is not there ar
     [{ NATS_TOKEN: "t", NATS_TOKEN_FILE: "/t" }, /^NATS_TOKEN and NATS_TOKEN_FILE are both set/],
     [{ NATS_TOKEN_FILE: "/none" }, /^NATS_TOKEN_FILE "\/none": cannot be read \(no such file/],
     [{ NATS_TLS_CERT: "/none" }, /NATS_TLS_KEY is not set, but NATS_TLS_CERT is/],
+    [
+      { NATS_URL: "ws://h", NATS_TLS_FIRST: "true" },
+      /^NATS_URL has a ws:\/\/ URL, but NATS_TLS_\* asks for TLS: accepted: wss:\/\/$/,
+    ],
+    [
+      { NATS_URL: "nats://h,wss://h", NATS_TLS_CERT: "/none", NATS_TLS_KEY: "/none" },
+      /^NATS_URL has a wss:\/\/ URL, but NATS_TLS_CERT is set: accepted: tls:\/\/$/,
+    ],
     [{ NATS_TLS_CA: "/none" }, /^NATS_TLS_CA "\/none": cannot be read/],
   ];
   for (const [env, pattern] of cases) match(refusal({ env }).lines[0] ?? "", pattern);

@@ -3,7 +3,6 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { findNatsServer } from "../../lib/embedded/find.ts";
 import type { LogFields, Logger, LogLevel } from "../../lib/logger.ts";
 
 /** A logger that keeps what it gets. */
@@ -39,18 +38,6 @@ export async function tempDir(): Promise<{ path: string } & AsyncDisposable> {
     path,
     [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }),
   };
-}
-
-let binary: Promise<string> | null = null;
-
-/** A real nats-server: `NATS_SERVER`, else whatever natsway itself finds on this machine. */
-export function natsServerBinary(): Promise<string> {
-  binary ??= findNatsServer({
-    binary: Deno.env.get("NATS_SERVER") ?? null,
-    isTerminal: false,
-    logger: new KeptLog(),
-  }).then((found) => found.path);
-  return binary;
 }
 
 /** Writes a shell script that can be run. */

@@ -3,11 +3,11 @@
  * @module
  */
 
+import { fileURLToPath } from "node:url";
+
 export interface NatsOptions {
   /** Lines of nats-server configuration besides `listen`. */
   readonly config?: string;
-  /** `old` is Debian's 2.9. @default {"new"} */
-  readonly version?: "new" | "old";
   /** @default a free port */
   readonly port?: number;
 }
@@ -16,6 +16,7 @@ const READY_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5_000;
 /** A stopped process cannot say so itself: who does not greet for this time is silent. */
 const SILENCE_MS = 100;
+const FINDER = fileURLToPath(new URL("find_nats_server.ts", import.meta.url));
 
 /** A port that nobody listens on now. */
 export function freePort(): number {
@@ -27,7 +28,7 @@ export function freePort(): number {
 
 /** Starts a server and waits until it takes clients. Use it with `await using`. */
 export async function startNats(options: NatsOptions = {}): Promise<NatsServer> {
-  const binary = findNatsServer(options.version ?? "new");
+  const binary = await natsServerBinary();
   // Another process may take the free port before the server does: then another one is tried.
   for (let attempt = 1;; attempt++) {
     const server = new NatsServer(binary, options.port ?? freePort(), options.config ?? "");
@@ -41,37 +42,30 @@ export async function startNats(options: NatsOptions = {}): Promise<NatsServer> 
   }
 }
 
+let binary: Promise<string> | null = null;
+
 /**
- * The nats-server for a test: `NATS_SERVER` or the one on PATH; for `old` `NATS_SERVER_OLD` or where
- * Debian's package puts it.
- * @throws {Error} there is none; the message says how to name one.
+ * Path of the nats-server for the tests: `NATS_SERVER`, else the one that natsway itself would use,
+ * which may have to be downloaded or built.
+ * @throws {Error} there is none; what was tried is on standard error.
  */
-export function findNatsServer(version: "new" | "old"): string {
-  const variable = version === "new" ? "NATS_SERVER" : "NATS_SERVER_OLD";
-  const named = Deno.env.get(variable);
-  const candidates = named
-    ? [named]
-    : version === "new"
-    ? ["nats-server"]
-    : ["/usr/sbin/nats-server"];
-  for (const candidate of candidates) {
-    const found = versionOf(candidate);
-    if (found !== null && (version === "new" || /^v?2\.9\./.test(found))) return candidate;
-  }
-  throw new Error(
-    `no ${version === "new" ? "nats-server" : "nats-server 2.9"} for the tests: looked for ` +
-      `${candidates.join(", ")}; install it or set ${variable} to its path`,
-  );
+export function natsServerBinary(): Promise<string> {
+  return binary ??= find();
 }
 
-function versionOf(binary: string): string | null {
-  try {
-    const { success, stdout } = new Deno.Command(binary, { args: ["--version"] }).outputSync();
-    if (!success) return null;
-    return new TextDecoder().decode(stdout).trim().replace(/^.*?(v?\d+\.)/, "$1");
-  } catch {
-    return null;
-  }
+async function find(): Promise<string> {
+  const named = Deno.env.get("NATS_SERVER");
+  if (named) return await Deno.realPath(named);
+  const { success, stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--quiet", FINDER],
+    stdin: "null",
+    stderr: "inherit",
+  }).output();
+  if (!success) throw new Error("no nats-server for the tests: set NATS_SERVER to the path of one");
+  const path = new TextDecoder().decode(stdout);
+  // The test files of one run are threads of one process and share its environment.
+  Deno.env.set("NATS_SERVER", path);
+  return path;
 }
 
 /** See {@link startNats}. */

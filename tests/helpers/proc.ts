@@ -26,6 +26,29 @@ export function rssBytes(pid: number): number {
   return Number(kib) * 1024;
 }
 
+/** Open descriptors: how many of each kind, as `socket`, `pipe`, `anon_inode:[eventpoll]` or a path. */
+export function openDescriptors(pid: number): Map<string, number> {
+  const { stdout } = new Deno.Command("sh", {
+    args: ["-c", `for fd in /proc/${pid}/fd/*; do readlink "$fd"; done`],
+    stderr: "null",
+  }).outputSync();
+  const kinds = new Map<string, number>();
+  for (const line of new TextDecoder().decode(stdout).split("\n")) {
+    if (line === "") continue;
+    const kind = line.replace(/^(socket|pipe):\[\d+\]$/, "$1");
+    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  }
+  return kinds;
+}
+
+/** CPU time that a process has used since its start, user and system, in ms. */
+export function cpuMs(pid: number): number {
+  const fields = /^\d+ \(.*\) (.*)$/.exec(procText(`/proc/${pid}/stat`).trim())?.[1]?.split(" ");
+  if (fields === undefined) throw new Error(`no stat for process ${pid}`);
+  // utime and stime are fields 14 and 15; `fields` begins at 3. Linux counts in hundredths here.
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
 /** The words of a process's command line, as every user of the machine can see them. */
 export function commandLine(pid: number): string[] {
   return procText(`/proc/${pid}/cmdline`).split("\0");

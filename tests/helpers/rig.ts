@@ -19,8 +19,6 @@ export interface RigOptions {
   settings?: Settings;
   requesterSettings?: Settings;
   receiverSettings?: Settings;
-  /** @default {"new"} */
-  natsVersion?: "new" | "old";
   natsConfig?: string;
 }
 
@@ -85,10 +83,7 @@ export class Rig implements AsyncDisposable {
 export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const cleanup: (() => Promise<unknown>)[] = [];
   try {
-    const nats = await startNats({
-      version: options.natsVersion ?? "new",
-      ...(options.natsConfig === undefined ? {} : { config: options.natsConfig }),
-    });
+    const nats = await startNats({ config: options.natsConfig ?? "" });
     cleanup.push(() => nats[Symbol.asyncDispose]());
     const upstream = await startUpstream(options.upstream);
     cleanup.push(() => upstream.stop());

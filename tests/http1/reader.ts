@@ -15,6 +15,8 @@ export interface Message {
   start: [string, string];
   minor: number;
   keepAlive: boolean;
+  /** What follows may be another protocol: CONNECT, an upgrade asked for or granted. */
+  leavesHttp: boolean;
   framing: string;
   fields: [string, string][];
   body: string;
@@ -82,7 +84,7 @@ export function readConnection(bytes: Uint8Array, options: ReadOptions): Outcome
       const head: RequestHead | ResponseHead = options.side === "request"
         ? parseRequestHead(frame, 3, end)
         : parseResponseHead(frame, 3, end, options.requestMethod ?? "GET");
-      outcome.messages.push(messageOf(head));
+      outcome.messages.push(messageOf(head, options.requestMethod ?? "GET"));
       body = new BodyDecoder(head.framing, { maxTrailerBytes: options.maxTrailerBytes ?? 1024 });
       if (body.done) {
         outcome.messages.at(-1)!.complete = true;
@@ -150,11 +152,14 @@ export function refusal(read: () => unknown): number {
   }
 }
 
-function messageOf(head: RequestHead | ResponseHead): Message {
+function messageOf(head: RequestHead | ResponseHead, requestMethod: string): Message {
   return {
     start: "method" in head ? [head.method, head.target] : [String(head.status), head.reason],
     minor: head.minor,
     keepAlive: head.keepAlive,
+    leavesHttp: "method" in head
+      ? head.upgrade || head.method === "CONNECT"
+      : head.status === 101 || (requestMethod === "CONNECT" && Math.floor(head.status / 100) === 2),
     framing: `${head.framing.kind} ${head.framing.length}`,
     fields: pairs(head),
     body: "",

@@ -287,7 +287,7 @@ function endingRows(edge: RubyRequester, upstream: Upstream): Row[] {
     {
       name: "the cancel's early form ends a request that has no answer yet",
       run: async () => {
-        upstream.route("/end/early", () => new Promise(() => {}));
+        upstream.route("/end/early", (_, connection) => connection.waitEnd(60_000));
         const call = edge.ask("/end/early");
         await upstream.request("/end/early");
         call.leaveEarly();
@@ -332,7 +332,7 @@ function endingRows(edge: RubyRequester, upstream: Upstream): Row[] {
     {
       name: "an upstream that does not answer in time: 503 Upstream unavailable",
       run: async () => {
-        upstream.route("/end/late", () => new Promise(() => {}));
+        upstream.route("/end/late", (_, connection) => connection.waitEnd(60_000));
         const response = await edge.ask("/end/late").done;
         assert.equal(response.status, 503);
         assert.match(bodyText(response), /^\{"error":"Upstream unavailable: .*"/);

@@ -322,6 +322,17 @@ Deno.test("readHttpPayload falls back to headers when head is not a list of pair
   }
 });
 
+Deno.test("Ruby's eight methods are read in any case, a natsway peer's as the client sent it", () => {
+  const method = (payload: object) => {
+    const read = readHttpPayload({ path: "/", ...payload });
+    return typeof read === "string" ? read : read.method;
+  };
+  assert.equal(method({ method: "get" }), "GET");
+  assert.equal(method({ method: "Trace" }), "TRACE");
+  assert.equal(method({ method: "propfind" }), "propfind");
+  assert.equal(method({ method: "get", head: [] }), "get");
+});
+
 Deno.test("asHeaderText gives UTF-8 octets as their text, and others as they are", () => {
   assert.equal(asHeaderText("plain"), "plain");
   assert.equal(asHeaderText("\xc3\xbc"), "ü");

@@ -155,12 +155,3 @@ Deno.test("a request that runs while NATS goes away ends visibly, never as a cle
   assert.equal(closed["code"], "nats_down");
   assert.ok(rig.requester.running);
 });
-
-Deno.test("nats-server 2.9.10 carries requests as well", async () => {
-  await using rig = await startRig({ natsVersion: "old" });
-  const response = await rig.request("/old", { method: "POST", body: "hello" });
-  assert.equal(text(response), "POST /old");
-  assert.equal(new TextDecoder().decode(rig.upstream.requests[0]?.body ?? undefined), "hello");
-  await rig.nats.restart();
-  await succeedsWithin(rig.port, RECOVERY_MS);
-});

@@ -29,14 +29,12 @@ function listen(link: NatsLink, subject: string): EventLog<string> {
   return messages;
 }
 
-for (const version of ["new", "old"] as const) {
-  Deno.test(`the lane carries every byte, with ordinary traffic between (${version} server)`, async () => {
-    await using server = await startNats({ version });
-    await using a = await startLink(server.url);
-    await using b = await startLink(server.url);
-    await checkEcho(a.link, b.link, { count: 500, largestBytes: 300_000, random });
-  });
-}
+Deno.test("the lane carries every byte, with ordinary traffic between", async () => {
+  await using server = await startNats();
+  await using a = await startLink(server.url);
+  await using b = await startLink(server.url);
+  await checkEcho(a.link, b.link, { count: 500, largestBytes: 300_000, random });
+});
 
 for (const [largest, count, largestBytes] of [[7, 200, 3000], [3000, 300, 200_000]] as const) {
   Deno.test(`the lane works when TCP cuts every ${largest} bytes, both ways (seed ${seed})`, async () => {
@@ -231,8 +229,10 @@ Deno.test("a refused publish is logged once for each plane, not for each message
       `authorization { users = [ { user: u, password: p, permissions: { publish: { deny: "no.>" } } } ] }`,
   });
   await using a = await startLink(server.url, { auth: { kind: "user", user: "u", password: "p" } });
+  const events = a.link.connection.status();
   for (let i = 0; i < 20; i++) a.link.publish(`no.plane.${i}`, []);
-  await a.logger.lines.find(({ level }) => level === "error", { ms: 5000, what: "the complaint" });
+  let refusals = 0;
+  for await (const event of events) if (event.type === "error" && ++refusals === 20) break;
   await a.link.flush();
   assert.deepEqual(a.logger.of("error").map(({ fields }) => fields.subject), ["no.plane.0"]);
   assert.match(a.link.status().lastError ?? "", /no\.plane\.19/);

@@ -3,6 +3,7 @@
  * @module
  */
 
+import { type NatsAddress, natsUrls } from "../../lib/config/addresses.ts";
 import type { LogFields, Logger, LogLevel } from "../../lib/logger.ts";
 import { type LinkOptions, NatsLink } from "../../lib/transport/link.ts";
 import type { NatsServer } from "../helpers/nats_server.ts";
@@ -37,6 +38,11 @@ export class RecordingLogger implements Logger {
   }
 }
 
+/** Addresses as the setting NATS_URL reads them, one or more for each text. */
+export function serversOf(...urls: readonly string[]): NatsAddress[] {
+  return urls.flatMap((url) => natsUrls.parse(url));
+}
+
 /** A link with a log of its own; closed at the end of its scope. */
 export class TestLink implements AsyncDisposable {
   readonly logger = new RecordingLogger();
@@ -46,7 +52,7 @@ export class TestLink implements AsyncDisposable {
 
   constructor(urls: string | readonly string[], options: Partial<LinkOptions> = {}) {
     this.link = new NatsLink({
-      urls: typeof urls === "string" ? [urls] : urls,
+      servers: serversOf(...[urls].flat()),
       logger: this.logger,
       ...options,
     });

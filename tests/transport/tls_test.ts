@@ -112,6 +112,7 @@ Deno.test("a server that wants a client certificate is told apart, and bad pairs
   assert.throws(() => new TestLink(server.url, { tls: { cert } }), StartError);
   assert.throws(() => new TestLink(server.url, { tls: { key } }), StartError);
   assert.throws(() => new TestLink("wss://127.0.0.1:1", { tls: { cert, key } }), StartError);
+  assert.throws(() => new TestLink("ws://127.0.0.1:1", { tls: { ca } }), StartError);
 });
 
 Deno.test("NATS over WebSocket carries the lane, with and without TLS, and comes back", async () => {
