@@ -164,7 +164,10 @@ export const SETTINGS = {
       later: { jetstream: "this version carries Core NATS only" },
     }),
     "auto",
-    { group: "NATS connection", help: "How messages are carried; auto finds out" },
+    {
+      group: "NATS connection",
+      help: "How messages are carried; in this version both mean Core NATS",
+    },
   ),
   natsUser: credential("NATS_USER", matching("text", "any text"), "User; goes with NATS_PASSWORD"),
   natsPassword: credential("NATS_PASSWORD", matching("text", "any text"), "Password of NATS_USER"),

@@ -3,7 +3,7 @@
  * read it.
  * @module
  */
-import { type FailureCode, FlowError } from "../errors.ts";
+import { type FailureCode, FAILURES, FlowError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
 export type FlowKind = "http";
@@ -56,7 +56,7 @@ export class FlowRegistry {
     return this.#flows.size;
   }
 
-  /** Flows opened since the start. */
+  /** Flows opened since the start, refused ones included. */
   get opened(): number {
     return this.#opened;
   }
@@ -73,22 +73,41 @@ export class FlowRegistry {
 
   /**
    * Enters a new flow.
-   * @throws {FlowError} `overloaded`: as many flows as MAX_FLOWS allows are live; counted as ended.
+   * @throws {FlowError} `overloaded`: as many flows as MAX_FLOWS allows are live; refused.
    */
   open(id: string, kind: FlowKind, method: string, target: string): Flow {
-    this.#opened++;
     if (this.#flows.size >= this.#maxFlows) {
-      this.#count("overloaded");
-      throw new FlowError(
-        "overloaded",
-        `${this.#maxFlows} flows are live; MAX_FLOWS allows no more`,
-      );
+      const text = `${this.#maxFlows} flows are live; MAX_FLOWS allows no more`;
+      this.refuse(id, kind, method, target, "overloaded", text);
+      throw new FlowError("overloaded", text);
     }
-    const query = target.indexOf("?");
-    const shown = query < 0 ? target : target.slice(0, query);
-    const flow = new Flow(id, kind, method, shown, performance.now());
+    const flow = this.#make(id, kind, method, target);
     this.#flows.add(flow);
     return flow;
+  }
+
+  /** What never became a live flow: counted and logged as one that was answered with that failure. */
+  refuse(
+    id: string,
+    kind: FlowKind,
+    method: string,
+    target: string,
+    code: FailureCode,
+    detail: string,
+  ): void {
+    const flow = this.#make(id, kind, method, target);
+    flow.status = FAILURES[code].http;
+    flow.end = code;
+    flow.state = "ended";
+    this.#count(code);
+    this.#log(flow, code, detail);
+  }
+
+  #make(id: string, kind: FlowKind, method: string, target: string): Flow {
+    this.#opened++;
+    const query = target.indexOf("?");
+    const shown = query < 0 ? target : target.slice(0, query);
+    return new Flow(id, kind, method, shown, performance.now());
   }
 
   /** Ends a flow, once: counts it and writes its one line. `detail` says more about a failure. */

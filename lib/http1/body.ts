@@ -5,6 +5,7 @@
 
 import { CRLF } from "./encode.ts";
 import { HttpSyntaxError } from "./error.ts";
+import { FieldId } from "./field.ts";
 import { type Fields } from "./fields.ts";
 import { type Framing } from "./framing.ts";
 import { CR, HEX, HTAB, LF, SEMICOLON, SP, VALUE } from "./octets.ts";
@@ -225,12 +226,19 @@ export class BodyDecoder {
     }
     this.#state = State.Done;
     if (this.#trailerBytes === 0) return;
+    let trailers: Fields;
     try {
-      this.#trailers = parseFieldBlock(this.#trailerBuffer!, 0, this.#trailerBytes);
+      trailers = parseFieldBlock(this.#trailerBuffer!, 0, this.#trailerBytes);
     } catch (error) {
       if (error instanceof HttpSyntaxError) this.#fail(error.reason);
       throw error;
     }
+    // Nobody may send them (RFC 9110 §6.5.1), and a reader that merges trailers would believe them.
+    if (
+      trailers.indexOf(FieldId.ContentLength) >= 0 ||
+      trailers.indexOf(FieldId.TransferEncoding) >= 0
+    ) this.#fail("a framing field in the trailers");
+    this.#trailers = trailers;
   }
 
   #keepTrailer(bytes: Uint8Array, start: number, end: number): void {

@@ -31,7 +31,7 @@ export class RequestHead extends Fields {
   readonly keepAlive: boolean;
   /** `Expect: 100-continue`, body or not. Ignored in HTTP/1.0 (RFC 9110 §10.1.1). */
   readonly expectContinue: boolean;
-  /** An Upgrade field that Connection names. Ignored in HTTP/1.0 (RFC 9110 §7.8). */
+  /** A protocol in an Upgrade field that Connection names. Ignored in HTTP/1.0 (RFC 9110 §7.8). */
   readonly upgrade: boolean;
 
   /** @throws {HttpSyntaxError} 400 or 501: the framing fields contradict each other or RFC 9112 §6 */
@@ -46,9 +46,17 @@ export class RequestHead extends Fields {
     const expect = minor === 1 ? this.indexOf(FieldId.Expect) : -1;
     this.expectContinue = expect >= 0 &&
       equalsName(bytes, this.valueStart(expect), this.valueEnd(expect), "100-continue");
-    this.upgrade = minor === 1 && this.indexOf(FieldId.Upgrade) >= 0 &&
+    this.upgrade = minor === 1 && hasValue(this, FieldId.Upgrade) &&
       (this.connectionOptions() & ConnectionOption.Upgrade) !== 0;
   }
+}
+
+/** Whether a field `id` is there that is not empty. */
+function hasValue(fields: Fields, id: number): boolean {
+  for (let i = fields.indexOf(id); i >= 0; i = fields.indexOf(id, i + 1)) {
+    if (fields.valueEnd(i) > fields.valueStart(i)) return true;
+  }
+  return false;
 }
 
 /** Where the parts of a status line stand. */

@@ -6,21 +6,26 @@
  * data          ... | body
  * data + HEAD   ... | status u16 | info length u16 | fields length u32 | declared length u64
  *                   | reason length u8 | reason | info (JSON) | field lines, each with CRLF | body
+ * eof           ... | trailer lines, each with CRLF
  * close         ... | reason (ASCII)
  * probe         ... | serial u32 | service id (ASCII)
  * window        ... | limit u64 | serial u32
+ * gone          ... | reason (ASCII)
  * ```
  *
  * A lane numbers what it carries from 0. The final head takes one number, so body octet k has number
- * k + 1. `offset` is the number of a data frame's first octet (of the head in a HEAD frame), the
- * number of `close`, what was `sent` in a probe, and `next` in a window.
+ * k + 1. `eof` and `close` take one number each. FIN in a data frame is an `eof` right behind its body.
+ * `offset` is the number of a data frame's first octet (of the head in a HEAD frame), the number of
+ * `eof` and `close`, what was `sent` in a probe, `next` in a window, and 0 in `gone`, which stands
+ * outside of the sequence: whoever sends it has the flow no longer. RESEND in a window asks for all from
+ * `next` on.
  * A declared length of 2^64 - 1 means that none was declared; an empty reason, the usual phrase.
  * The first octet is never `{`, so a frame and a JSON event cannot be taken for each other.
  * @module
  */
 
-export const FrameType = { Data: 1, Close: 3, Probe: 4, Window: 5 } as const;
-export const FrameFlag = { Head: 1, Fin: 2 } as const;
+export const FrameType = { Data: 1, Eof: 2, Close: 3, Probe: 4, Window: 5, Gone: 6 } as const;
+export const FrameFlag = { Head: 1, Fin: 2, Resend: 4 } as const;
 
 /** Octets before whatever is particular to a type. */
 export const FRAME_HEADER_BYTES = 18;
@@ -47,9 +52,21 @@ export type Frame =
     readonly body: Uint8Array;
   }
   | {
+    readonly type: typeof FrameType.Eof;
+    readonly epoch: Uint8Array;
+    readonly offset: number;
+    /** Field lines, as in a head; empty for a lane without trailers. */
+    readonly trailers: Uint8Array;
+  }
+  | {
     readonly type: typeof FrameType.Close;
     readonly epoch: Uint8Array;
     readonly offset: number;
+    readonly reason: string;
+  }
+  | {
+    readonly type: typeof FrameType.Gone;
+    readonly epoch: Uint8Array;
     readonly reason: string;
   }
   | {
@@ -67,7 +84,10 @@ export type Frame =
     readonly next: number;
     /** First number that the sender may not send. */
     readonly limit: number;
+    /** Largest serial of a probe that the consumer has seen on this lane, 0 for none. */
     readonly serial: number;
+    /** Something from `next` on is missing. */
+    readonly resend: boolean;
   };
 
 /** The head of a response. */
@@ -85,9 +105,8 @@ export interface FrameHead {
 
 /** Whether a payload is a frame; everything else is a JSON event. */
 export function isFrame(payload: Uint8Array): boolean {
-  const type = payload[0];
-  return type === FrameType.Data || type === FrameType.Close || type === FrameType.Probe ||
-    type === FrameType.Window;
+  const type = payload[0]!;
+  return type >= FrameType.Data && type <= FrameType.Gone;
 }
 
 function start(
@@ -134,10 +153,27 @@ export function encodeDataPrefix(epoch: Uint8Array, offset: number, fin: boolean
   return start(FRAME_HEADER_BYTES, FrameType.Data, fin ? FrameFlag.Fin : 0, epoch, offset);
 }
 
+/** The end of one direction; `trailers` are field lines. */
+export function encodeEof(epoch: Uint8Array, offset: number, trailers?: Uint8Array): Uint8Array {
+  const size = FRAME_HEADER_BYTES + (trailers?.length ?? 0);
+  const frame = start(size, FrameType.Eof, 0, epoch, offset);
+  if (trailers !== undefined) frame.set(trailers, FRAME_HEADER_BYTES);
+  return frame;
+}
+
 /** The end of a flow that is not the end of its message. */
 export function encodeClose(epoch: Uint8Array, offset: number, reason: string): Uint8Array {
+  return withReason(FrameType.Close, epoch, offset, reason);
+}
+
+/** The flow is not there, or no longer: nothing of it will be answered. */
+export function encodeGone(epoch: Uint8Array, reason: string): Uint8Array {
+  return withReason(FrameType.Gone, epoch, 0, reason);
+}
+
+function withReason(type: number, epoch: Uint8Array, offset: number, reason: string): Uint8Array {
   const text = ascii(reason).subarray(0, MAX_REASON_BYTES);
-  const frame = start(FRAME_HEADER_BYTES + text.length, FrameType.Close, 0, epoch, offset);
+  const frame = start(FRAME_HEADER_BYTES + text.length, type, 0, epoch, offset);
   frame.set(text, FRAME_HEADER_BYTES);
   return frame;
 }
@@ -162,8 +198,10 @@ export function encodeWindow(
   next: number,
   limit: number,
   serial: number,
+  resend = false,
 ): Uint8Array {
-  const frame = start(FRAME_HEADER_BYTES + 12, FrameType.Window, 0, epoch, next);
+  const flags = resend ? FrameFlag.Resend : 0;
+  const frame = start(FRAME_HEADER_BYTES + 12, FrameType.Window, flags, epoch, next);
   writeU64(frame, FRAME_HEADER_BYTES, limit);
   writeU32(frame, FRAME_HEADER_BYTES + 8, serial);
   return frame;
@@ -183,12 +221,13 @@ export function decodeFrame(bytes: Uint8Array): Frame {
   switch (type) {
     case FrameType.Data:
       return decodeData(bytes, flags, epoch, offset);
-    case FrameType.Close:
+    case FrameType.Eof:
       if (flags !== 0) throw new FrameError("frame has unknown flags");
-      if (bytes.length > FRAME_HEADER_BYTES + MAX_REASON_BYTES) {
-        throw new FrameError("close frame has too long a reason");
-      }
-      return { type, epoch, offset, reason: asciiText(bytes, FRAME_HEADER_BYTES) };
+      return { type, epoch, offset, trailers: bytes.subarray(FRAME_HEADER_BYTES) };
+    case FrameType.Close:
+      return { type, epoch, offset, reason: reasonText(bytes, flags) };
+    case FrameType.Gone:
+      return { type, epoch, reason: reasonText(bytes, flags) };
     case FrameType.Probe:
       if (flags !== 0) throw new FrameError("frame has unknown flags");
       if (bytes.length < FRAME_HEADER_BYTES + 5 || bytes.length > FRAME_HEADER_BYTES + 4 + 64) {
@@ -202,7 +241,7 @@ export function decodeFrame(bytes: Uint8Array): Frame {
         serviceId: asciiText(bytes, FRAME_HEADER_BYTES + 4),
       };
     case FrameType.Window:
-      if (flags !== 0) throw new FrameError("frame has unknown flags");
+      if ((flags & ~FrameFlag.Resend) !== 0) throw new FrameError("frame has unknown flags");
       if (bytes.length !== FRAME_HEADER_BYTES + 12) {
         throw new FrameError("window frame has a wrong length");
       }
@@ -212,10 +251,19 @@ export function decodeFrame(bytes: Uint8Array): Frame {
         next: offset,
         limit: readU64(bytes, FRAME_HEADER_BYTES),
         serial: readU32(bytes, FRAME_HEADER_BYTES + 8),
+        resend: flags !== 0,
       };
     default:
       throw new FrameError("frame has an unknown type");
   }
+}
+
+function reasonText(bytes: Uint8Array, flags: number): string {
+  if (flags !== 0) throw new FrameError("frame has unknown flags");
+  if (bytes.length > FRAME_HEADER_BYTES + MAX_REASON_BYTES) {
+    throw new FrameError("close frame has too long a reason");
+  }
+  return asciiText(bytes, FRAME_HEADER_BYTES);
 }
 
 function decodeData(bytes: Uint8Array, flags: number, epoch: Uint8Array, offset: number): Frame {

@@ -330,7 +330,7 @@ export class Receiver {
   #cancel(message: Inbound): void {
     const cancel = decodeCancel(message.data);
     if (cancel === null || cancel.requestId !== message.token) {
-      this.#drop("cancel that cannot be read");
+      if (!this.#responders.hello(message)) this.#drop("cancel that cannot be read");
       return;
     }
     this.#executions.cancel(cancel.requestId, cancel.epoch, cancel.reason);

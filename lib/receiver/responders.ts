@@ -3,10 +3,11 @@
  * @module
  */
 import { creditSizes } from "../protocol/credit.ts";
+import { decodeHello } from "../protocol/hello.ts";
 import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
 import { encodeResponseInfo } from "../protocol/response_info.ts";
-import { controlSubject, type Roots } from "../protocol/subjects.ts";
-import type { Transport } from "../transport/types.ts";
+import { controlSubject, resolveReply, type Roots } from "../protocol/subjects.ts";
+import type { Inbound, Transport } from "../transport/types.ts";
 import { EventResponder } from "./event_responder.ts";
 import { FrameResponder } from "./frame_responder.ts";
 
@@ -76,6 +77,17 @@ export class Responders {
       creditCap: sizes.cap,
       creditTimeoutMs: streamTimeoutMs,
     });
+  }
+
+  /** Tells a requester that asks who is here; false when the message is no such question. */
+  hello(message: Inbound): boolean {
+    const hello = decodeHello(message.data);
+    if (hello === null || hello.requestId !== message.token) return false;
+    const { transport, roots } = this.#options;
+    const subject = resolveReply(hello.replyTo, roots.response, hello.requestId);
+    if (subject === null) return false;
+    transport.publish(subject, [this.#info()]);
+    return true;
   }
 
   #self(): PeerInfo {

@@ -25,6 +25,8 @@ export interface UpstreamRules {
   readonly host: "upstream" | "client";
 }
 
+const KEPT = /^(?:host|via|date|forwarded|content-.*|x-forwarded-.*)$/;
+
 /**
  * Encodes the head of a request; its body follows as it is, `Content-Length` long.
  * @throws {FlowError} `bad_request`: a method, target, name or value that HTTP cannot carry
@@ -44,9 +46,10 @@ export function encodeUpstreamHead(request: HttpPayload, rules: UpstreamRules): 
     head += hostLine;
     hosted = true;
   }
+  const nominated = nominatedBy(fields);
   for (const [name, value] of fields) {
     const id = fieldIdOf(name);
-    if (isHopByHop(id)) continue;
+    if (isHopByHop(id) || nominated?.has(name.toLowerCase())) continue;
     if (id === FieldId.Host) {
       if (!hosted) head += hostLine;
       hosted = true;
@@ -74,6 +77,23 @@ export function encodeUpstreamHead(request: HttpPayload, rules: UpstreamRules): 
 function needsLength(request: HttpPayload): boolean {
   if (request.body !== null) return true;
   return !request.ordered && /^(?:POST|PUT|PATCH)$/.test(request.method);
+}
+
+/**
+ * Lower-case names that a Connection field gives (RFC 9110 section 7.6.1), without those that others
+ * rely on whatever a peer says; null without such a field.
+ */
+function nominatedBy(fields: HttpPayload["fields"]): Set<string> | null {
+  let names: Set<string> | null = null;
+  for (const [name, value] of fields) {
+    if (fieldIdOf(name) !== FieldId.Connection) continue;
+    names ??= new Set();
+    for (const member of value.toLowerCase().split(",")) {
+      const option = member.trim();
+      if (!KEPT.test(option)) names.add(option);
+    }
+  }
+  return names;
 }
 
 function hostOf(request: HttpPayload): string | null {

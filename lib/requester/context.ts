@@ -24,6 +24,8 @@ export interface RequesterContext {
   /** Longest silence of a natsway peer. */
   readonly peerDeadlines: Deadlines;
   readonly infoCache: ResponseInfoCache;
+  /** A receiver has named the largest message that its server takes, in bytes; 0 for none. */
+  learnLimit(maxMsg: number): void;
   /** The `Via` line for responses, with CRLF, or `""`. */
   readonly viaLine: string;
   creditSizes(): CreditSizes;

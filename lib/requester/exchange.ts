@@ -160,6 +160,7 @@ export class HttpExchange {
       if (head.status === 101) this.#refuseHead("The receiver switched protocols unasked");
       return;
     }
+    this.#context.learnLimit(info.peer.maxMsg);
     this.#bind(info.receiverServiceId, frame.epoch.slice());
     this.#next = 1;
     this.#response.start({

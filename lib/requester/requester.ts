@@ -13,7 +13,7 @@ import type { ResponseWriter } from "../ingress/response_writer.ts";
 import type { Logger } from "../logger.ts";
 import { encodeCancel } from "../protocol/cancel.ts";
 import { creditSizes } from "../protocol/credit.ts";
-import { encodeHttpRequest, type RequestBody } from "../protocol/envelope.ts";
+import { encodeHttpRequest } from "../protocol/envelope.ts";
 import { encodeNatsHeaders } from "../protocol/nats_headers.ts";
 import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
 import { ResponseInfoCache } from "../protocol/response_info.ts";
@@ -22,6 +22,7 @@ import type { Inbound, Transport } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { answerUnknown, HttpExchange } from "./exchange.ts";
 import { answerTrace } from "./max_forwards.ts";
+import { PoolLimit } from "./pool_limit.ts";
 import { chooseBody, largestBody } from "./request_body.ts";
 import {
   type CrossingFields,
@@ -59,6 +60,7 @@ export class Requester {
   readonly #options: RequesterOptions;
   readonly #context: RequesterContext;
   readonly #exchanges = new Map<string, HttpExchange>();
+  readonly #poolLimit: PoolLimit;
   readonly #deadlines: Deadlines[];
 
   constructor(options: RequesterOptions) {
@@ -68,6 +70,8 @@ export class Requester {
     const stream = options.streamTimeoutMs > 0 ? new Deadlines(options.streamTimeoutMs) : null;
     const peer = new Deadlines(options.peerTimeoutMs);
     this.#deadlines = stream === null ? [response, peer] : [response, stream, peer];
+    const infoCache = new ResponseInfoCache();
+    this.#poolLimit = new PoolLimit({ transport, roots, serviceId, infoCache });
     this.#context = {
       transport,
       roots,
@@ -78,7 +82,8 @@ export class Requester {
       streamDeadlines: stream,
       streamTimeoutMs: options.streamTimeoutMs,
       peerDeadlines: peer,
-      infoCache: new ResponseInfoCache(),
+      infoCache,
+      learnLimit: (maxMsg) => this.#poolLimit.learn(maxMsg),
       viaLine: options.via === null ? "" : `Via: 1.1 ${options.via}\r\n`,
       creditSizes: () => creditSizes(transport.maxPayload),
       publishCancel: (subject, cancel, reply) =>
@@ -104,6 +109,7 @@ export class Requester {
     for (const exchange of [...this.#exchanges.values()]) {
       exchange.stop("stopping", "natsway is stopping");
     }
+    this.#poolLimit.close();
     for (const deadlines of this.#deadlines) deadlines.close();
   }
 
@@ -130,7 +136,9 @@ export class Requester {
     }
     if (!this.#options.transport.connected) {
       const { state, details } = this.#options.runtime();
-      answerFailure(response, "nats_down", `Service runtime ${state}`, details);
+      const text = `Service runtime ${state}`;
+      this.#options.registry.refuse(newId(), "http", head.method, head.target, "nats_down", text);
+      answerFailure(response, "nats_down", text, details);
       return;
     }
     const fields = crossingFields(head, request.clientAddress, {
@@ -159,7 +167,7 @@ export class Requester {
     if (response.ended) return;
     switch (result.kind) {
       case "too_large":
-        this.#answerTooLarge(request, limit);
+        this.#answerTooLarge(response, limit);
         return;
       case "broken":
         if (result.status === 0) response.abort();
@@ -170,12 +178,12 @@ export class Requester {
     }
   }
 
-  #answerTooLarge(request: IngressRequest, limit: number): void {
+  #answerTooLarge(response: ResponseWriter, limit: number): void {
     const { maxBodyBytes } = this.#options;
     const setting = maxBodyBytes > 0 && limit === maxBodyBytes
       ? `MAX_BODY_BYTES (${limit})`
       : `half of the NATS server's max_payload (${limit} bytes)`;
-    answerError(request.response, 413, `The request body is over ${setting}`, "body_too_large");
+    answerError(response, 413, `The request body is over ${setting}`, "body_too_large");
   }
 
   #send(
@@ -185,27 +193,26 @@ export class Requester {
     fields: CrossingFields,
     bytes: Uint8Array | null,
   ): void {
-    const { transport, peers, inlineBodyBytes } = this.#options;
-    const textBytes = peers === "mixed" ? Infinity : inlineBodyBytes;
-    const body = chooseBody(bytes, transport.maxPayload, textBytes);
-    const sentBytes = bytes?.length ?? 0;
-    this.#publish({ response: request.response, method, target, fields, body, sentBytes }, 0);
+    this.#publish({ response: request.response, method, target, fields, body: bytes }, 0);
+  }
+
+  /** Asks the pool how large a request may be, then publishes. */
+  async #askFirst(outgoing: Outgoing, again: number): Promise<void> {
+    await this.#poolLimit.ask();
+    if (!outgoing.response.ended) this.#publish(outgoing, again);
   }
 
   /** Publishes a request under a fresh id. `again` counts how often it has been published before. */
   #publish(outgoing: Outgoing, again: number): void {
-    const { transport, registry, roots, serviceId, peers } = this.#options;
+    const { transport, registry, roots, serviceId, peers, inlineBodyBytes } = this.#options;
     const { response, method, target, fields, body } = outgoing;
-    const id = newId();
-    let flow: Flow;
-    try {
-      flow = registry.open(id, "http", method, target);
-    } catch (error) {
-      if (!(error instanceof FlowError)) throw error;
-      answerFailure(response, error.code, error.message);
+    const limit = this.#poolLimit.bytes;
+    if (body !== null && body.length > largestBody(limit)) {
+      if (this.#poolLimit.known) this.#answerTooLarge(response, largestBody(limit));
+      else void this.#askFirst(outgoing, again);
       return;
     }
-    flow.sentBytes = outgoing.sentBytes;
+    const id = newId();
     const replyTo = responseSubject(roots, serviceId, id);
     const envelope = encodeHttpRequest({
       requestId: id,
@@ -214,9 +221,24 @@ export class Requester {
       path: target,
       headers: fields.headers,
       head: fields.head,
-      body,
+      body: chooseBody(body, limit, peers === "mixed" ? Infinity : inlineBodyBytes),
       peer: this.#peer(),
     });
+    const headers = fields.trace.length > 0 ? encodeNatsHeaders(fields.trace) : null;
+    const messageBytes = envelope.length + (headers?.length ?? 0);
+    if (messageBytes > limit && !this.#poolLimit.known) {
+      void this.#askFirst(outgoing, again);
+      return;
+    }
+    let flow: Flow;
+    try {
+      flow = registry.open(id, "http", method, target);
+    } catch (error) {
+      if (!(error instanceof FlowError)) throw error;
+      answerFailure(response, error.code, error.message);
+      return;
+    }
+    flow.sentBytes = body?.length ?? 0;
     const sendAgain = () => {
       if (again >= MAX_AGAIN || response.ended) return false;
       this.#publish(outgoing, again + 1);
@@ -230,9 +252,10 @@ export class Requester {
     });
     this.#exchanges.set(id, exchange);
     try {
+      if (messageBytes > limit) throw new MessageTooLargeError(messageBytes, limit);
       const sent = transport.publish(requestSubject(roots, serviceId, id), [envelope], {
         reply: replyTo,
-        ...(fields.trace.length > 0 ? { headers: encodeNatsHeaders(fields.trace) } : {}),
+        ...(headers === null ? {} : { headers }),
       });
       if (!sent) exchange.refuse("nats_down", 503, "The connection to NATS was lost");
     } catch (error) {
@@ -255,8 +278,8 @@ export class Requester {
 
   #receive(message: Inbound): void {
     const exchange = this.#exchanges.get(message.token);
-    if (exchange === undefined) answerUnknown(this.#context, message);
-    else exchange.receive(message);
+    if (exchange !== undefined) exchange.receive(message);
+    else if (!this.#poolLimit.receive(message)) answerUnknown(this.#context, message);
   }
 
   #finished(flow: Flow, end: FlowEnd, detail: string | undefined): void {
@@ -275,6 +298,5 @@ interface Outgoing {
   readonly method: string;
   readonly target: string;
   readonly fields: CrossingFields;
-  readonly body: RequestBody;
-  readonly sentBytes: number;
+  readonly body: Uint8Array | null;
 }

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { programPlatform, putInside } from "../../lib/embedded/build.ts";
 import { sha256Hex } from "../../lib/embedded/download.ts";
 import { unpackInside } from "../../lib/embedded/inside.ts";
-import { KeptLog, natsServerBinary, script, tempDir } from "./support.ts";
+import { natsServerBinary } from "../helpers/nats_server.ts";
+import { KeptLog, script, tempDir } from "./support.ts";
 
 /** The first bytes of a program for some platform. */
 function program(magic: readonly number[], at: number, machine: number): Uint8Array<ArrayBuffer> {

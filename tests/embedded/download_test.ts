@@ -3,7 +3,8 @@ import { downloadArchive, DownloadError, sha256Hex } from "../../lib/embedded/do
 import { findNatsServer, type FindOptions } from "../../lib/embedded/find.ts";
 import { archiveName } from "../../lib/embedded/release.ts";
 import { StartError } from "../../lib/errors.ts";
-import { KeptLog, namesIn, natsServerBinary, tarGz, tempDir, zip } from "./support.ts";
+import { natsServerBinary } from "../helpers/nats_server.ts";
+import { KeptLog, namesIn, tarGz, tempDir, zip } from "./support.ts";
 
 const ARCHIVE = archiveName()!;
 

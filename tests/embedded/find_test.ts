@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { findNatsServer, type FindOptions } from "../../lib/embedded/find.ts";
 import { filesOnPath } from "../../lib/embedded/places.ts";
 import { StartError } from "../../lib/errors.ts";
-import { KeptLog, natsServerBinary, script, tempDir, versionScript } from "./support.ts";
+import { natsServerBinary } from "../helpers/nats_server.ts";
+import { KeptLog, script, tempDir, versionScript } from "./support.ts";
 
 /** An address of loopback where nobody listens any more. */
 const NOWHERE_HOST = (() => {

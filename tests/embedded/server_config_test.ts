@@ -9,7 +9,8 @@ import {
 } from "../../lib/embedded/server_config.ts";
 import { readLines } from "../../lib/embedded/lines.ts";
 import { StartError } from "../../lib/errors.ts";
-import { namesIn, natsServerBinary, tempDir } from "./support.ts";
+import { natsServerBinary } from "../helpers/nats_server.ts";
+import { namesIn, tempDir } from "./support.ts";
 
 Deno.test("a listen address is host and port, and nothing else", () => {
   assert.deepEqual(parseListen("127.0.0.1:4222"), { host: "127.0.0.1", port: 4222 });

@@ -2,15 +2,8 @@ import assert from "node:assert/strict";
 import { readServerInfo } from "../../lib/embedded/info.ts";
 import { startNatsServer, type StartOptions } from "../../lib/embedded/server.ts";
 import { StartError } from "../../lib/errors.ts";
-import {
-  assertGone,
-  isAlive,
-  KeptLog,
-  namesIn,
-  natsServerBinary,
-  script,
-  tempDir,
-} from "./support.ts";
+import { natsServerBinary } from "../helpers/nats_server.ts";
+import { assertGone, isAlive, KeptLog, namesIn, script, tempDir } from "./support.ts";
 
 async function start(options: Partial<StartOptions> = {}): ReturnType<typeof startNatsServer> {
   return await startNatsServer({

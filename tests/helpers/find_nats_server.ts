@@ -11,8 +11,7 @@ function say(text: string): void {
 }
 
 // Test files run side by side: the first one fetches, the others find the result in the cache.
-const lockPath = `${Deno.env.get("TMPDIR") ?? "/tmp"}/natsway-tests-${Deno.uid()}.lock`;
-using lock = await Deno.open(lockPath, { create: true, write: true, mode: 0o600 });
+using lock = await Deno.open(new URL(import.meta.url));
 await lock.lock(true);
 try {
   const { path } = await findNatsServer({

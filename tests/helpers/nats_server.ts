@@ -55,7 +55,11 @@ export function natsServerBinary(): Promise<string> {
 
 async function find(): Promise<string> {
   const named = Deno.env.get("NATS_SERVER");
-  if (named) return await Deno.realPath(named);
+  if (named) {
+    return await Deno.realPath(named).catch((cause) => {
+      throw new Error(`NATS_SERVER ${named}: set it to the path of a nats-server`, { cause });
+    });
+  }
   const { success, stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--quiet", FINDER],
     stdin: "null",

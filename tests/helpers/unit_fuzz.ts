@@ -13,6 +13,10 @@ const SEED = Number(
 );
 /** Far over what any case needs, even on a busy machine: only a loop that does not end gets there. */
 const MAX_CASE_MS = 2000;
+/** What the heap may have grown by when the last case is done, garbage included. */
+const MAX_GROWTH_BYTES = 256 * 1024 * 1024;
+/** Cases until everything is loaded and compiled. */
+const WARM_UP_CASES = 1000;
 
 /** Small generator of 32-bit numbers (mulberry32), so that a seed tells a whole run. */
 export class Random {
@@ -36,25 +40,57 @@ export class Random {
 }
 
 /**
- * Runs `check` for each case; what it throws is told with the seed.
+ * Runs `check` for each case; what it throws is told with the seed. Every case has a bound in time, and
+ * all together have one in memory.
  * @param salt keeps the fuzzers of one run apart
  * @param check returns its input, for the message when it took too long
  */
 export function fuzz(salt: number, check: (random: Random) => unknown): void {
+  let heapBefore = 0;
   for (let index = 0; index < CASES; index++) {
-    const random = new Random(SEED + salt + index * 7919);
+    if (index === WARM_UP_CASES) heapBefore = Deno.memoryUsage().heapUsed;
+    const random = randomOf(salt, index);
     const started = performance.now();
     let input: unknown;
     try {
       input = check(random);
     } catch (error) {
-      throw new Error(`case ${index}: NATSWAY_FUZZ=${CASES} NATSWAY_FUZZ_SEED=${SEED}`, {
-        cause: error,
-      });
+      throw failure(index, error);
     }
     const tookMs = performance.now() - started;
-    assert.ok(tookMs < MAX_CASE_MS, `case ${index} of seed ${SEED}: ${tookMs} ms for ${input}`);
+    assert.ok(
+      tookMs < MAX_CASE_MS,
+      `case ${index} of NATSWAY_FUZZ_SEED=${SEED}: ${tookMs} ms for ${input}`,
+    );
   }
+  const grownBytes = CASES > WARM_UP_CASES ? Deno.memoryUsage().heapUsed - heapBefore : 0;
+  assert.ok(grownBytes < MAX_GROWTH_BYTES, `the heap has grown by ${grownBytes} bytes`);
+}
+
+/**
+ * As {@linkcode fuzz} for what takes a connection each: one case for every `every` of the others. Its time
+ * is not bounded here, as the connection's is.
+ */
+export async function fuzzSlowly(
+  salt: number,
+  every: number,
+  check: (random: Random) => Promise<void>,
+): Promise<void> {
+  for (let index = 0; index < CASES; index += every) {
+    try {
+      await check(randomOf(salt, index));
+    } catch (error) {
+      throw failure(index, error);
+    }
+  }
+}
+
+function randomOf(salt: number, index: number): Random {
+  return new Random(SEED + salt + index * 7919);
+}
+
+function failure(index: number, cause: unknown): Error {
+  return new Error(`case ${index}: NATSWAY_FUZZ=${CASES} NATSWAY_FUZZ_SEED=${SEED}`, { cause });
 }
 
 /** What mutations put in. */

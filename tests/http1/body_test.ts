@@ -214,3 +214,10 @@ Deno.test("A decoder that has refused its input goes on refusing", () => {
 function noData(): void {
   assert.fail("no data was to come");
 }
+
+Deno.test("Framing fields in the trailers are refused", () => {
+  for (const line of ["Content-Length: 5", "content-length:", "Transfer-Encoding: chunked"]) {
+    assert.equal(statusOf(`0\r\nX: y\r\n${line}\r\n\r\n`), 400, line);
+  }
+  assert.equal(statusOf("0\r\nContent-Lengths: 5\r\n\r\n"), 0);
+});

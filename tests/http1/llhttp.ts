@@ -59,7 +59,7 @@ export function readWithLlhttp(input: Input): Reading {
     addPairs(open === null ? fields : open.trailers, flat);
   };
   parser[Parser.kOnHeadersComplete] = (...facts: HeadFacts): number => {
-    const [, , flat, method, target, status, reason, upgrade, keepAlive] = facts;
+    const [major, minor, flat, method, target, status, reason, upgrade, keepAlive] = facts;
     addPairs(fields, flat ?? []);
     const start: [string, string] = side === "request"
       ? [METHOD_NAMES.get(method) ?? `method ${method}`, target ?? ""]
@@ -67,9 +67,18 @@ export function readWithLlhttp(input: Input): Reading {
     const opensTunnel = side === "response" && requestMethod === "CONNECT" &&
       status >= 200 && status < 300;
     const leavesHttp = upgrade || status === 101 || opensTunnel;
-    open = { start, fields, body: "", trailers: [], keepAlive, leavesHttp };
+    open = {
+      start,
+      version: `${major}.${minor}`,
+      fields,
+      body: "",
+      trailers: [],
+      keepAlive: keepAlive && !leavesHttp,
+      leavesHttp,
+    };
     if (opensTunnel) return LEAVE_HTTP;
-    return side === "response" && requestMethod === "HEAD" ? NO_BODY : GO_ON;
+    const isInterim = status >= 100 && status < 200; // also without body by node:http's own choice
+    return side === "response" && (requestMethod === "HEAD" || isInterim) ? NO_BODY : GO_ON;
   };
   parser[Parser.kOnBody] = (data: Uint8Array) => {
     open!.body += Buffer.from(data).toString("latin1");
@@ -84,10 +93,12 @@ export function readWithLlhttp(input: Input): Reading {
   for (const to of [...cuts, bytes.length]) {
     if (to === from) continue; // an empty read is the end of input to llhttp
     const result = parser.execute(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from));
+    const size = to - from;
     from = to;
-    if (!(result instanceof Error)) continue;
-    fault = `${result.code}: ${result.reason}`;
-    break;
+    if (result instanceof Error) fault = `${result.code}: ${result.reason}`;
+    // Within a message that asks for an upgrade Node keeps the error to itself.
+    else if (result < size && open !== null) fault = `unnamed: stopped behind ${result} octets`;
+    if (fault !== "") break;
   }
   if (fault === "") parser.finish(); // completes what ends with the connection
   parser.close();

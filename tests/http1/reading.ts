@@ -12,12 +12,14 @@ export type Side = "request" | "response";
 export interface Heard {
   /** Method and target, or status and reason. */
   readonly start: readonly [string, string];
+  /** Such as `1.1`. */
+  readonly version: string;
   readonly fields: readonly (readonly [string, string])[];
   readonly body: string;
   readonly trailers: readonly (readonly [string, string])[];
-  /** The connection goes on behind it. */
+  /** Another message can follow on the connection. */
   readonly keepAlive: boolean;
-  /** What follows may be another protocol. */
+  /** What follows may be another protocol; then `keepAlive` is false. */
   readonly leavesHttp: boolean;
 }
 
@@ -42,8 +44,25 @@ export interface Input {
   readonly cuts?: readonly number[];
 }
 
+/** Where natsway and the oracle part. */
+export interface Divergence {
+  readonly input: Input;
+  /** The whole connection, one code point per octet. */
+  readonly text: string;
+  readonly ours: Reading;
+  readonly theirs: Reading;
+  /** The first message that is not the same: complete, or as far as it was read; null if refused. */
+  readonly our: Heard | null;
+  readonly their: Heard | null;
+}
+
 /** Both parsers get this limit, which no input here comes near. */
 export const MAX_HEAD_BYTES = 65_536;
+
+/** Cuts that make a piece of each octet. */
+export function everyOctet(bytes: Uint8Array): number[] {
+  return Array.from(bytes, (_, i) => i);
+}
 
 /** Reads a connection with natsway's codec. */
 export function readWithNatsway(input: Input): Reading {
@@ -55,28 +74,37 @@ export function readWithNatsway(input: Input): Reading {
     cuts: input.cuts ?? [],
   });
   const last = messages.at(-1);
-  const isOpen = last !== undefined && !last.complete;
+  const open = last === undefined || last.complete || status !== 0 ? null : heard(last);
+  const isUnfinished = open !== null || beginsHead(input.bytes, rest);
   return upToTheClose({
     messages: messages.filter((message) => message.complete).map(heard),
-    open: isOpen && status === 0 ? heard(last) : null,
-    end: status !== 0 ? "refused" : isOpen || isPartOfHead(input.bytes, rest) ? "unfinished" : "clean",
+    open,
+    end: status !== 0 ? "refused" : isUnfinished ? "unfinished" : "clean",
     fault: reason,
   });
 }
 
 /** Leaves out what came behind the connection's last message. */
 export function upToTheClose(reading: Reading): Reading {
-  const last = reading.messages.findIndex((message) => !message.keepAlive || message.leavesHttp);
+  const last = reading.messages.findIndex((message) => !message.keepAlive);
   if (last < 0) return reading;
   return { messages: reading.messages.slice(0, last + 1), open: null, end: "clean", fault: "" };
 }
 
 /** Whether the last `count` octets begin a head; empty lines do not. */
-function isPartOfHead(bytes: Uint8Array, count: number): boolean {
+function beginsHead(bytes: Uint8Array, count: number): boolean {
   return bytes.subarray(bytes.length - count).some((octet) => octet !== 0x0d && octet !== 0x0a);
 }
 
 function heard(message: Message): Heard {
-  const { start, fields, body, trailers, keepAlive, leavesHttp } = message;
-  return { start, fields, body, trailers: trailers ?? [], keepAlive, leavesHttp };
+  const { start, minor, fields, body, trailers, keepAlive, leavesHttp } = message;
+  return {
+    start,
+    version: `1.${minor}`,
+    fields,
+    body,
+    trailers: trailers ?? [],
+    keepAlive: keepAlive && !leavesHttp,
+    leavesHttp,
+  };
 }

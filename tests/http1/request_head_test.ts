@@ -368,6 +368,8 @@ Deno.test("Expect and Upgrade count in HTTP/1.1 only, and Upgrade only if Connec
   assert.equal(head(1, "Upgrade: websocket\r\nConnection: Upgrade\r\n").upgrade, true);
   assert.equal(head(1, "Upgrade: websocket\r\n").upgrade, false);
   assert.equal(head(1, "Connection: upgrade\r\n").upgrade, false);
+  assert.equal(head(1, "Upgrade:\r\nConnection: upgrade\r\n").upgrade, false);
+  assert.equal(head(1, "Upgrade:\r\nConnection: upgrade\r\nUpgrade: x\r\n").upgrade, true);
   assert.equal(head(0, "Upgrade: websocket\r\nConnection: Upgrade\r\n").upgrade, false);
 });
 

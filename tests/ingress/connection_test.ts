@@ -57,9 +57,14 @@ const REFUSED: readonly [name: string, request: string, status: string][] = [
     "400 Bad Request",
   ],
   [
-    "another coding",
-    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+    "a coding before chunked",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     "501 Not Implemented",
+  ],
+  [
+    "a coding without chunked",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+    "400 Bad Request",
   ],
   ["HTTP/2", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", "505 HTTP Version Not Supported"],
   [

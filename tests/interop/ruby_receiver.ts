@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import http from "node:http";
 import { EventLog } from "../helpers/wait.ts";
 import { type BareMessage, BareNats, exactHeader } from "./bare_nats.ts";
+import { isStream, mediaType, responseHeaders, upstreamParts } from "./ruby_upstream.ts";
 import { RubyWindow } from "./ruby_window.ts";
 import {
   chunkEvent,
@@ -17,8 +18,7 @@ import {
   lastToken,
   parseObject,
   parseOrUndefined,
-  REQUEST_DROPPED,
-  RESPONSE_DROPPED,
+  replySubject,
   type RubyPlace,
   withoutFrom,
 } from "./ruby_wire.ts";
@@ -388,60 +388,4 @@ export class RubyReceiver implements AsyncDisposable {
       this.violations.push("more credit was returned than bytes were delivered");
     }
   }
-}
-
-/** Where the answers go, by the precedence of section 4; null when nothing says so. */
-function replySubject(message: BareMessage, envelope: JsonRecord | null): string | null {
-  const header = (wanted: string) =>
-    message.headers.find(([name]) => name.toLowerCase() === wanted)?.[1];
-  const stored = message.reply.startsWith("$JS.ACK.") ? undefined : message.reply;
-  const candidates = [
-    header("reply-to"),
-    header("reply_to"),
-    envelope?.["reply_to"],
-    envelope?.["reply-to"],
-    stored,
-  ];
-  return candidates.find((one): one is string => typeof one === "string" && one !== "") ?? null;
-}
-
-/** Headers and body as the Ruby receiver's HTTP library gets them. */
-function upstreamParts(
-  payload: JsonRecord,
-): { headers: Record<string, string>; body: Uint8Array | null } {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries((payload["headers"] ?? {}) as JsonRecord)) {
-    const lower = name.toLowerCase();
-    if (REQUEST_DROPPED.includes(lower)) continue;
-    headers[lower] = Array.isArray(value) ? value.join(", ") : String(value);
-  }
-  const content = payload["body"];
-  if (content === null || content === undefined || content === false) {
-    return { headers, body: null };
-  }
-  if (typeof content !== "string") headers["content-type"] ??= "application/json";
-  const text = typeof content === "string" ? content : JSON.stringify(content);
-  const body = new TextEncoder().encode(text);
-  headers["content-length"] = String(body.length);
-  return { headers, body };
-}
-
-/** Lower-case names, the last of repeated ones, without the eight. */
-function responseHeaders(response: http.IncomingMessage): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (let i = 0; i + 1 < response.rawHeaders.length; i += 2) {
-    const name = (response.rawHeaders[i] as string).toLowerCase();
-    if (!RESPONSE_DROPPED.includes(name)) headers[name] = response.rawHeaders[i + 1] as string;
-  }
-  return headers;
-}
-
-function mediaType(response: http.IncomingMessage): string | null {
-  const value = response.headers["content-type"];
-  return value === undefined ? null : (value.split(";")[0] as string).trim().toLowerCase();
-}
-
-function isStream(response: http.IncomingMessage): boolean {
-  const type = mediaType(response) ?? "";
-  return type.startsWith("text/event-stream") || type.startsWith("application/x-ndjson");
 }

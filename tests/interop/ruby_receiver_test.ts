@@ -8,6 +8,7 @@ import { type Row, runRows } from "../helpers/rows.ts";
 import { answer, startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { exactHeader } from "./bare_nats.ts";
 import { RubyReceiver, type RubyRequest } from "./ruby_receiver.ts";
+import { script } from "./receiver_script.ts";
 import { askNatsway, bodyText, chunkedHead, httpChunk } from "./sides.ts";
 import { routeEcho, routeTicks, values, writeChunked } from "./sides.ts";
 import { type JsonRecord, parseObject } from "./ruby_wire.ts";
@@ -28,15 +29,6 @@ function atDouble(double: RubyReceiver, path: string): Promise<RubyRequest> {
     what: `a request for ${path} at the double`,
   });
 }
-
-const START = {
-  type: "response_start",
-  status: 200,
-  headers: { "content-type": "text/plain" },
-  content_type: "text/plain",
-  streaming: false,
-  receiver_service_id: "ruby-worker",
-};
 
 function requestRows({ requester, double, upstream }: Bridge): Row[] {
   const ask = askNatsway(requester.port);
@@ -279,6 +271,14 @@ function endingRows({ requester, double, upstream }: Bridge): Row[] {
   return [
     ...brokenOff,
     {
+      name: "empty chunks keep a stream from STREAM_RESPONSE_TIMEOUT",
+      run: async () => {
+        const response = await ask("/script/kept");
+        assert.ok(response.complete);
+        assert.equal(bodyText(response), "first last");
+      },
+    },
+    {
       name: "an upstream that breaks within a stream is seen by the client as a broken message",
       run: async () => {
         upstream.route("/cut", async (_, connection) => {
@@ -334,62 +334,6 @@ function endingRows({ requester, double, upstream }: Bridge): Row[] {
       },
     },
   ];
-}
-
-/** Plays the faulty and unusual receivers of the rows above: path to what is published. */
-function script(request: RubyRequest): boolean {
-  const path = String(request.payload["path"]);
-  if (!path.startsWith("/script/")) return false;
-  const { publish } = request;
-  const start = (more: JsonRecord = {}) => publish({ ...START, request_id: request.id, ...more });
-  const chunk = (body: string) => publish({ type: "response_chunk", body });
-  const end = () => publish({ type: "response_end" });
-  const stream = () => {
-    start({ streaming: true, flow_kind: "http_stream", headers: { "content-length": "9" } });
-    chunk("first");
-  };
-  const lines = { "set-cookie": ["a=1", "b=2"], "x-evil": "1\r\nX-Evil: 2" };
-  const roles: Record<string, () => void> = {
-    arrays: () => (start({ headers: lines }), chunk("ok"), end()),
-    pieces: () => {
-      start();
-      for (const piece of ["one ", "", "two "]) chunk(piece);
-      publish({ type: "response_chunk", body_encoding: "base64", body_base64: "4oKs" });
-      end();
-    },
-    streamed: () => {
-      start({ streaming: "yes", headers: { "content-length": "3" } });
-      chunk("abc");
-      end();
-    },
-    "late-error": () => (stream(), publish({ type: "response_error", error: "broken" }), end()),
-    "unknown-late": () => (stream(), publish({ type: "response_trailer" }), end()),
-    twice: () => (stream(), start(), chunk("x"), end()),
-    "bad-base64": () => {
-      stream();
-      publish({ type: "response_chunk", body_encoding: "base64", body_base64: "AA A=" });
-      end();
-    },
-    "silent-late": stream,
-    unknown: () => publish({ type: "session_established", session_id: request.id }),
-    error: () => (publish({ type: "response_error", error: "x" }), end()),
-    "error-buffered": () => (start(), publish({ type: "response_error", error: "x" }), end()),
-    silent: () => {},
-    "silent-buffered": () => start(),
-    refused: () => {
-      start({
-        status: 503,
-        headers: { "content-type": "application/json" },
-        flow_kind: "http_request",
-      });
-      chunk('{"error":"Upstream unavailable: refused"}');
-      end();
-    },
-  };
-  const play = roles[path.slice("/script/".length)];
-  assert.ok(play, path);
-  play();
-  return true;
 }
 
 for (const part of ["requests", "responses", "endings"] as const) {

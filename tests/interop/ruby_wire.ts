@@ -3,6 +3,7 @@
  * wire-protocol.md alone. Nothing of lib/ is used, so a fault of the codecs cannot hide here.
  * @module
  */
+import type { BareMessage } from "./bare_nats.ts";
 
 /** The roots of a double, its service id and its way into nats-server. */
 export interface RubyPlace {
@@ -123,4 +124,19 @@ export function cancelEnvelope(id: string, serviceId: string, reason: string): J
     request_id: id,
     cancel: { request_id: id, service_id: serviceId, reason, timestamp: timestamp() },
   };
+}
+
+/** Where the answers go, by the precedence of section 4; null when nothing says so. */
+export function replySubject(message: BareMessage, envelope: JsonRecord | null): string | null {
+  const header = (wanted: string) =>
+    message.headers.find(([name]) => name.toLowerCase() === wanted)?.[1];
+  const stored = message.reply.startsWith("$JS.ACK.") ? undefined : message.reply;
+  const candidates = [
+    header("reply-to"),
+    header("reply_to"),
+    envelope?.["reply_to"],
+    envelope?.["reply-to"],
+    stored,
+  ];
+  return candidates.find((one): one is string => typeof one === "string" && one !== "") ?? null;
 }

@@ -88,6 +88,12 @@ for (const setUp of SET_UPS) {
       });
     await using requester = await startNatsway("requester", placeSettings(port, setUp.requester));
 
+    await t.step("nobody listens: a 503 at once", async () => {
+      const response = await askNatsway(requester.port)("/nobody");
+      assert.equal(response.status, 503);
+      assert.match(bodyText(response), /"no_receiver"/);
+    });
+
     await t.step(
       `Ruby to Ruby: ${setUp.rubyToRuby ? "works" : "does not work"}, as the table says`,
       async () => {

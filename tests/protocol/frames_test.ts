@@ -3,6 +3,8 @@ import {
   decodeFrame,
   encodeClose,
   encodeDataPrefix,
+  encodeEof,
+  encodeGone,
   encodeHeadPrefix,
   encodeProbe,
   encodeWindow,
@@ -85,7 +87,31 @@ const GOLDEN: [string, Uint8Array, string, object][] = [
     "window",
     encodeWindow(EPOCH, 1, 65_537, 0xffff_fffe),
     "05 00 a1 a2 a3 a4 a5 a6 a7 a8 00 00 00 00 00 00 00 01 00 00 00 00 00 01 00 01 ff ff ff fe",
-    { type: 5, epoch: EPOCH, next: 1, limit: 65_537, serial: 0xffff_fffe },
+    { type: 5, epoch: EPOCH, next: 1, limit: 65_537, serial: 0xffff_fffe, resend: false },
+  ],
+  [
+    "window that asks for a resend",
+    encodeWindow(EPOCH, 1, 2, 3, true),
+    "05 04 a1 a2 a3 a4 a5 a6 a7 a8 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00 02 00 00 00 03",
+    { type: 5, epoch: EPOCH, next: 1, limit: 2, serial: 3, resend: true },
+  ],
+  [
+    "eof",
+    encodeEof(EPOCH, 258),
+    "02 00 a1 a2 a3 a4 a5 a6 a7 a8 00 00 00 00 00 00 01 02",
+    { type: 2, epoch: EPOCH, offset: 258, trailers: octets("") },
+  ],
+  [
+    "eof with trailers",
+    encodeEof(EPOCH, 258, octets("A: b\r\n")),
+    "02 00 a1 a2 a3 a4 a5 a6 a7 a8 00 00 00 00 00 00 01 02 41 3a 20 62 0d 0a",
+    { type: 2, epoch: EPOCH, offset: 258, trailers: octets("A: b\r\n") },
+  ],
+  [
+    "gone",
+    encodeGone(EPOCH, "gap"),
+    "06 00 a1 a2 a3 a4 a5 a6 a7 a8 00 00 00 00 00 00 00 00 67 61 70",
+    { type: 6, epoch: EPOCH, reason: "gap" },
   ],
 ];
 
@@ -105,7 +131,7 @@ Deno.test("decodeFrame reads a view that does not start its buffer", () => {
 });
 
 Deno.test("A JSON event and an empty payload are no frames", () => {
-  for (const payload of ["", "{", "[", "\x00", "\x02", "\x06", " "]) {
+  for (const payload of ["", "{", "[", "\x00", "\x07", " "]) {
     assert.equal(isFrame(octets(payload)), false, JSON.stringify(payload));
   }
 });
@@ -134,12 +160,15 @@ Deno.test("decodeFrame refuses what no natsway sends", () => {
   };
   const rows: [string, Uint8Array, RegExp][] = [
     ["type 0", change(0, 0, 0), /unknown type/],
-    ["type 2, not there yet", change(0, 0, 2), /unknown type/],
-    ["type 6", change(0, 0, 6), /unknown type/],
+    ["type 7", change(0, 0, 7), /unknown type/],
     ["data with flag 4", change(0, 1, 4), /unknown flags/],
     ["close with a flag", change(4, 1, 2), /unknown flags/],
     ["probe with a flag", change(5, 1, 1), /unknown flags/],
-    ["window with a flag", change(6, 1, 128), /unknown flags/],
+    ["a window with FIN", change(6, 1, 2), /unknown flags/],
+    ["an eof with a flag", change(8, 1, 2), /unknown flags/],
+    ["a gone with a flag", change(10, 1, 4), /unknown flags/],
+    ["a gone with a blank", change(10, 18, 0x20), /not ASCII/],
+    ["a window with flag 128", change(6, 1, 128), /unknown flags/],
     ["an offset over 2^53 - 1", change(0, 10, 0, 0x20), /over 2\^53/],
     ["a limit over 2^53 - 1", change(6, 18, 0xff), /over 2\^53/],
     ["a declared length over 2^53 - 1", change(2, 26, 0xff), /over 2\^53/],

@@ -84,6 +84,23 @@ Deno.test("Hop-by-hop fields of a peer end here", () => {
   assert.equal(head({ fields }), "GET / HTTP/1.1\r\nHost: shop.internal:8080\r\n\r\n");
 });
 
+Deno.test("Fields that a peer's Connection names end here too, but for those that others rely on", () => {
+  assert.equal(
+    head({
+      fields: [
+        ["X-Hop", "1"],
+        ["Connection", "close, X-HOP,host"],
+        ["Host", "h"],
+        ["connection", "via, content-type"],
+        ["Via", "1.1 a"],
+        ["Content-Type", "a/b"],
+        ["X", "2"],
+      ],
+    }),
+    "GET / HTTP/1.1\r\nHost: shop.internal:8080\r\nVia: 1.1 a\r\nContent-Type: a/b\r\nX: 2\r\n\r\n",
+  );
+});
+
 Deno.test("What could write lines of its own, or is no HTTP, is refused with bad_request", () => {
   const rows: [Partial<HttpPayload>, RegExp][] = [
     [{ method: "GET / HTTP/1.1\r\nX: y\r\n\r\nGET" }, /method/],

@@ -289,6 +289,18 @@ Deno.test("PEERS=mixed: after four more receivers of that kind it is 502", async
   assert.equal(rig.registry.size, 0);
 });
 
+Deno.test("PEERS=mixed: a cancel without an owner goes on the request's own subject as well", () => {
+  using rig = new RequesterRig({ peers: "mixed" });
+  const sent = rig.send();
+  sent.client.response.gone();
+  const [early, pool, ...more] = rig.transport.all.slice(1);
+  assert.equal(early?.subject, sent.message.subject);
+  assert.equal(pool?.subject, `to.proxy.cancel._pool.${sent.id}`);
+  assert.deepEqual(early.json, pool.json);
+  assert.equal(early.json.type, "cancel");
+  assert.equal(more.length, 0);
+});
+
 Deno.test("Without PEERS=mixed that refusal is an answer like any other", async () => {
   using rig = new RequesterRig();
   const sent = rig.send("PROPFIND /x HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -191,7 +191,7 @@ Deno.test("A probe is answered with the window; before the first event, with not
   rig.answer(sent, headFrame({ fin: false, body: "abc" }));
   rig.answer(sent, encodeProbe(EPOCH, 4, 7, "worker-1"));
   const frame = rig.transport.to(CONTROL).at(-1)?.frame;
-  assert.deepEqual(frame, { type: 5, epoch: EPOCH, next: 4, limit: 4, serial: 7 });
+  assert.deepEqual(frame, { type: 5, epoch: EPOCH, next: 4, limit: 4, serial: 7, resend: false });
 });
 
 Deno.test("A probe that shows a loss ends the flow visibly", async () => {

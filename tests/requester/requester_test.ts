@@ -136,7 +136,7 @@ Deno.test("Without a connection the answer is 503 at once, with the state of the
     text,
     /"message":"Service runtime booting","code":"nats_down","details":\{"state":"booting"\}/,
   );
-  assert.equal(rig.registry.opened, 0);
+  assert.equal(rig.end, "nats_down");
 });
 
 Deno.test("A connection that is lost while the body comes is 503 too", async () => {

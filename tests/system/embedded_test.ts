@@ -1,16 +1,24 @@
 import assert from "node:assert/strict";
 import { request } from "../helpers/client.ts";
-import { freePort, startNats } from "../helpers/nats_server.ts";
-import { type Natsway, runNatsway, startNatsway, TEST_SETTINGS } from "../helpers/natsway.ts";
+import { freePort, natsServerBinary, startNats } from "../helpers/nats_server.ts";
+import {
+  type Natsway,
+  runNatsway,
+  type Settings,
+  startNatsway,
+  TEST_SETTINGS,
+} from "../helpers/natsway.ts";
 import { commandLine, descendants, processExists } from "../helpers/proc.ts";
 import { startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { pause } from "../helpers/wait.ts";
 
-function embeddedSettings(port: number, upstream: Upstream): Record<string, string> {
+/** The executable has a nats-server inside; natsway from source gets that of the tests. */
+async function embeddedSettings(port: number, upstream: Upstream): Promise<Settings> {
   return {
     EMBEDDED_NATS_ENABLED: "true",
     EMBEDDED_NATS_LISTEN: `127.0.0.1:${port}`,
     UPSTREAM_URL: upstream.url,
+    EMBEDDED_NATS_BINARY: Deno.env.get("NATSWAY_EXECUTABLE") ? "" : await natsServerBinary(),
   };
 }
 
@@ -26,7 +34,7 @@ async function serves(port: number): Promise<void> {
 }
 
 async function startEmbedded(port: number, upstream: Upstream): Promise<Natsway> {
-  return await startNatsway("receiver", embeddedSettings(port, upstream), { ms: 10_000 });
+  return await startNatsway("receiver", await embeddedSettings(port, upstream), { ms: 10_000 });
 }
 
 /** Runs a start that must fail because the port is taken. */
@@ -34,7 +42,7 @@ async function cannotStart(port: number, upstream: Upstream): Promise<void> {
   const result = await runNatsway(["receiver"], {
     ...TEST_SETTINGS,
     LOG_LEVEL: "error",
-    ...embeddedSettings(port, upstream),
+    ...await embeddedSettings(port, upstream),
   });
   assert.equal(result.code, 3, result.stderr);
   assert.ok(result.ms < 5_000, `${result.ms} ms`);

@@ -131,6 +131,17 @@ Deno.test("with several NATS URLs the first that answers is used", async () => {
   assert.equal(text(response), "GET /several");
 });
 
+Deno.test("with a ws:// URL the bridge runs over WebSocket", async () => {
+  const port = freePort();
+  await using rig = await startRig({
+    natsConfig: `websocket { listen: "127.0.0.1:${port}", no_tls: true }`,
+    settings: { NATS_URL: `ws://127.0.0.1:${port}` },
+  });
+  assert.equal(text(await rig.request("/ws")), "GET /ws");
+  const connected = await rig.requester.event("connected to NATS");
+  assert.equal(connected["server"], `127.0.0.1:${port}`);
+});
+
 Deno.test("NATS_MODE=auto on a server without JetStream resolves to core", async () => {
   await using rig = await startRig({ settings: { NATS_MODE: "auto" } });
   assert.equal((await rig.request("/auto")).status, 200);
