@@ -59,7 +59,7 @@ export interface ClientSocket {
 /** Most octets that are read ahead while a response is under way. */
 const READ_AHEAD_BYTES = 64 * 1024;
 /** Most octets that are thrown away before a close. */
-const LINGER_BYTES = 256 * 1024;
+const LINGER_BYTES = 8 * 1024 * 1024;
 
 /** Serves one socket until it is closed; `run` never rejects. */
 export class ClientConnection {

@@ -112,6 +112,9 @@ function natsPage(view: ServiceView): Record<string, unknown> {
       server_info: transport.serverInfo,
     },
     stats: {
+      sent_pings: transport.sentPings,
+      received_pings: transport.receivedPings,
+      received_pongs: transport.receivedPongs,
       sent_messages: transport.sentMessages,
       received_messages: transport.receivedMessages,
       sent_bytes: transport.sentBytes,

@@ -212,7 +212,7 @@ export class NatsLink {
       roundTripMs: this.#roundTripMs,
       reconnects: this.#reconnects,
       lastError: this.#journal.lastError,
-      ...this.#counters.with(protocol),
+      ...this.#counters.with(this.#client),
       planesDenied: [...new Set(denied)],
     };
   }
@@ -258,7 +258,7 @@ export class NatsLink {
   }
 
   #replaceClient(): void {
-    this.#counters.keep(this.#client.protocol);
+    this.#counters.keep(this.#client);
     this.#targets.clear();
     this.#client = this.#createClient();
     for (const subscription of this.#subscriptions) subscription.attach(this.#client);

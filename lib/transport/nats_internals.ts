@@ -40,6 +40,10 @@ export interface NatsProtocol {
   flushPending(): void;
   /** Connects; with `waitOnFirstConnect` it tries until it succeeds or `close` is called. */
   dialLoop(): Promise<void>;
+  processPing(): void;
+  processPong(): void;
+  /** Sends a PING; the promise that it is given, or a new one, resolves with its PONG. */
+  flush(pong?: Promise<void>): Promise<void>;
   getServer(): { readonly listen: string } | undefined;
   isClosed(): boolean;
   /** Drops the connection and dials again. */
@@ -51,6 +55,14 @@ export interface NatsProtocol {
 export interface NatsClient {
   readonly connection: NatsConnectionImpl;
   readonly protocol: NatsProtocol;
+  readonly pings: PingCounts;
+}
+
+/** PINGs and PONGs of one client. */
+export interface PingCounts {
+  sent: number;
+  received: number;
+  pongs: number;
 }
 
 /** Makes a client that does not dial yet. */
@@ -61,7 +73,27 @@ export function createNatsClient(options: ConnectionOptions): NatsClient {
   const connection = new Connection(options);
   const handler = new ProtocolHandler(connection.options, connection);
   connection.protocol = handler;
-  return { connection, protocol: handler as unknown as NatsProtocol };
+  const protocol = handler as unknown as NatsProtocol;
+  return { connection, protocol, pings: countPings(protocol) };
+}
+
+/** nats-core keeps no count of them, and has them pass through these three. */
+function countPings(protocol: NatsProtocol): PingCounts {
+  const counts: PingCounts = { sent: 0, received: 0, pongs: 0 };
+  const { processPing, processPong, flush } = protocol;
+  protocol.processPing = () => {
+    counts.received++;
+    processPing.call(protocol);
+  };
+  protocol.processPong = () => {
+    counts.pongs++;
+    processPong.call(protocol);
+  };
+  protocol.flush = (pong) => {
+    counts.sent++;
+    return flush.call(protocol, pong);
+  };
+  return counts;
 }
 
 /** Status events of a client, from now on until it is closed. */
@@ -107,7 +139,17 @@ function missingInternals(client: NatsClient): string[] {
     found[name] = protocol[name] === 0;
   }
   for (
-    const name of ["flushPending", "dialLoop", "getServer", "isClosed", "disconnect", "close"]
+    const name of [
+      "flushPending",
+      "processPing",
+      "processPong",
+      "flush",
+      "dialLoop",
+      "getServer",
+      "isClosed",
+      "disconnect",
+      "close",
+    ]
   ) {
     found[name] = typeof protocol[name] === "function";
   }

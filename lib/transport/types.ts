@@ -72,6 +72,9 @@ export interface TransportStatus {
   readonly receivedMessages: number;
   readonly sentBytes: number;
   readonly receivedBytes: number;
+  readonly sentPings: number;
+  readonly receivedPings: number;
+  readonly receivedPongs: number;
   /** Planes whose subscription the server refused, e.g. `requests`: the process cannot do its work. */
   readonly planesDenied: readonly string[];
 }

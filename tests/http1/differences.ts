@@ -132,7 +132,7 @@ const STRICTER: readonly Difference[] = [
     faults: ["Content-Length together with Transfer-Encoding"],
     accepted: (their) =>
       values(their, "content-length").length > 0 &&
-      values(their, "transfer-encoding").join() === "",
+      values(their, "transfer-encoding").every((value) => value === ""),
     requests: [
       `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding:\r\nContent-Length: 3\r\n\r\nabc`,
     ],

@@ -60,7 +60,10 @@ export class NodeServer {
     socket.on("data", (data: Buffer) => answers += data.toString("latin1"));
     socket.on("error", () => {}); // the server may close with octets unread
     const closed = new Promise<void>((done) => socket.on("close", () => done()));
-    const hang = setTimeout(() => socket.destroy(new Error("hang")), HANG_MS);
+    const hang = setTimeout(() => {
+      tape.hung = true;
+      socket.destroy();
+    }, HANG_MS);
     await sendPieces(socket, input);
     await closed;
     clearTimeout(hang);
@@ -121,7 +124,10 @@ export class NodeClient {
       });
     }
     request.on("error", (error: Error & { code?: string }) => tape.fail(error));
-    const hang = setTimeout(() => request.destroy(new Error("hang")), HANG_MS);
+    const hang = setTimeout(() => {
+      tape.hung = true;
+      request.destroy();
+    }, HANG_MS);
     request.end();
     await closed;
     clearTimeout(hang);
@@ -139,6 +145,7 @@ type Head = Pick<http.IncomingMessage, "rawHeaders" | "httpVersion">;
 /** What was heard on one connection. */
 class Tape {
   readonly parsers: unknown[] = [];
+  hung = false;
   readonly #heard: { message: Heard & { body: string }; complete: boolean }[] = [];
   readonly #bodies: Promise<void>[] = [];
   #fault = "";
@@ -185,7 +192,9 @@ class Tape {
     await Promise.all(this.#bodies);
   }
 
+  /** @throws {Error} it took too long */
   reading(): NodeReading {
+    if (this.hung) throw new Error(`node:http did not close within ${HANG_MS} ms`);
     const messages = this.#heard.filter((entry) => entry.complete).map((entry) => entry.message);
     const open = this.#heard.find((entry) => !entry.complete)?.message ?? null;
     const isRefused = this.#fault !== "";
