@@ -144,8 +144,8 @@ export class LaneReceiver {
   /** The socket has taken `bytes` more. */
   delivered(bytes: number): void {
     this.#delivered += bytes;
-    if (this.#eofAt < 0 && !this.#closed) this.#grow();
     this.#hold();
+    if (this.#eofAt < 0 && !this.#closed) this.#grow();
   }
 
   /** Sends a window when one is due, or at once. */
@@ -196,15 +196,14 @@ export class LaneReceiver {
     else if (tookMs > times.shrinkMs && bytes > sizes.firstWindowBytes) {
       bytes = Math.max(sizes.firstWindowBytes, bytes / 2);
     }
-    // What is held stays: the limit never moves back. `#heldBytes` is from before this delivery.
-    const held = Math.max(0, left - LANE_RESERVE_BYTES);
-    const free = budget.freeBytes + this.#heldBytes - held;
-    bytes = Math.min(bytes, LANE_RESERVE_BYTES + held + Math.max(0, Math.floor(free / 16)));
+    // What is held stays: the limit never moves back.
+    bytes = Math.min(bytes, LANE_RESERVE_BYTES + this.#heldBytes + budget.grantableBytes);
     this.#windowBytes = Math.max(LANE_RESERVE_BYTES, bytes);
     const limit = this.#delivered + this.#windowBytes;
     this.#grantedAt = at;
     if (limit <= this.#limit) return;
     this.#limit = limit;
+    this.#hold();
     this.#window();
   }
 

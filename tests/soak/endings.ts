@@ -30,6 +30,7 @@ export interface Ending {
 /** Larger than the first grant and than every socket buffer on the way together. */
 const ENDLESS_PIECE = pattern(64 * 1024);
 const LARGE_BYTES = 300_000;
+const HALF_A_BODY = "POST /never HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhello";
 const CHUNKED = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 const DECLARED = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789";
 
@@ -102,25 +103,43 @@ function answered(
   };
 }
 
-/** A client that leaves: after `sent`, when it has read up to `marker`. */
+let serial = 0;
+
+/** A client that leaves in the middle of a message of its own. */
+function leavesWithin(name: string, how: "FIN" | "RST", sent: string): Ending {
+  return { name: `${name} (${how})`, run: (rig) => leave(rig, how, sent, () => {}) };
+}
+
+/** A client that asks for `path` and leaves: at once, or when something has happened. */
 function leaves(
   name: string,
   how: "FIN" | "RST",
-  sent: Uint8Array | string,
-  options: { marker?: string; seen?: string } = {},
+  path: string,
+  when: "at once" | "the upstream has it" | { read: string },
 ): Ending {
   return {
     name: `${name} (${how})`,
     run: async (rig) => {
-      const { seen, marker } = options;
+      const target = `${path}/${serial++}`;
       const from = rig.upstream.requests.length;
-      const client = await rig.connect();
-      await client.send(sent);
-      if (seen !== undefined) await rig.upstream.request(seen, { from });
-      if (marker !== undefined) await client.socket.readUntil(marker);
-      await (how === "FIN" ? client.close() : client.socket.reset());
+      await leave(rig, how, requestOctets(target), async (client) => {
+        if (when === "the upstream has it") await rig.upstream.request(target, { from });
+        else if (when !== "at once") await client.socket.readUntil(when.read);
+      });
     },
   };
+}
+
+async function leave(
+  rig: Rig,
+  how: "FIN" | "RST",
+  sent: Uint8Array | string,
+  until: (client: RawClient) => unknown,
+): Promise<void> {
+  const client = await rig.connect();
+  await client.send(sent);
+  await until(client);
+  await (how === "FIN" ? client.close() : client.socket.reset());
 }
 
 /** An answer that begins and then breaks off. */
@@ -155,31 +174,13 @@ export const ENDINGS: readonly Ending[] = [
       await client.socket.reset();
     },
   },
-  ...bothWays((how) =>
-    leaves("left before the head", how, requestOctets("/silent"), {
-      seen: "/silent",
-    })
-  ),
-  ...bothWays((how) => leaves("left as soon as sent", how, requestOctets("/silent"))),
-  ...bothWays((how) =>
-    leaves("left in the body", how, requestOctets("/begun"), {
-      marker: "hello",
-    })
-  ),
-  ...bothWays((how) =>
-    leaves("left in an endless body that it did not read", how, requestOctets("/endless"), {
-      marker: "\r\n\r\n",
-    })
-  ),
-  ...bothWays((how) => leaves("left within its own head", how, "GET /never HTTP/1.1\r\nHo")),
-  ...bothWays((how) =>
-    leaves(
-      "left within its own body",
-      how,
-      "POST /never HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhello",
-    )
-  ),
-  ...bothWays((how) => leaves("left without a word", how, "")),
+  ...bothWays((how) => leaves("left before the head", how, "/silent", "the upstream has it")),
+  ...bothWays((how) => leaves("left as soon as sent", how, "/silent", "at once")),
+  ...bothWays((how) => leaves("left in the body", how, "/begun", { read: "hello" })),
+  ...bothWays((how) => leaves("left in an unread endless body", how, "/endless", { read: "\r\n" })),
+  ...bothWays((how) => leavesWithin("left within its head", how, "GET /never HTTP/1.1\r\nHo")),
+  ...bothWays((how) => leavesWithin("left within its body", how, HALF_A_BODY)),
+  ...bothWays((how) => leavesWithin("left without a word", how, "")),
   answered("no head in time", "/silent", 504),
   answered("the upstream closes before a head", "/closes", 502, { code: "target_broken" }),
   answered("the upstream resets before a head", "/resets", 502, { code: "target_broken" }),

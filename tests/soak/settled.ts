@@ -9,15 +9,17 @@ import type { Natsway } from "../helpers/natsway.ts";
 import { openDescriptors } from "../helpers/proc.ts";
 import type { Rig } from "../helpers/rig.ts";
 import { pause } from "../helpers/wait.ts";
+import { isDeepStrictEqual } from "node:util";
 
 /** `true` with NATSWAY_TEST_FULL=1: the numbers of the contract, not the shortened ones. */
 export const FULL = Deno.env.get("NATSWAY_TEST_FULL") === "1";
 export const MIB = 2 ** 20;
+const PAUSE_MS = 250;
 
 /** What must come back to where it was. */
 export interface Holdings {
   /** Per process, by kind of descriptor. */
-  readonly descriptors: readonly (readonly [string, number])[][];
+  readonly descriptors: readonly Readonly<Record<string, number>>[];
   /** Subscriptions of all connections of the nats-server, and the connections. */
   readonly subscriptions: number;
   readonly connections: number;
@@ -28,16 +30,23 @@ export interface Holdings {
 /** Counts once. The nats-server needs `http: "127.0.0.1:<monitorPort>"`. */
 export async function holdings(rig: Rig, monitorPort: number): Promise<Holdings> {
   const roles = [rig.requester, ...rig.receivers];
+  // Before anything is asked of them over a connection.
+  const descriptors = roles.map((role) => countable(openDescriptors(role.pid)));
   const flows: number[] = [];
   for (const role of roles) flows.push(await liveFlows(role));
   const response = await fetch(`http://127.0.0.1:${monitorPort}/connz?subs=1`);
   const { connections } = await response.json() as { connections: { subscriptions: number }[] };
   return {
-    descriptors: roles.map((role) => [...openDescriptors(role.pid)].sort()),
+    descriptors,
     subscriptions: connections.reduce((sum, connection) => sum + connection.subscriptions, 0),
     connections: connections.length,
     flows,
   };
+}
+
+/** Without files: Deno opens those of its cache when it likes. */
+function countable(descriptors: Map<string, number>): Record<string, number> {
+  return Object.fromEntries([...descriptors].filter(([kind]) => !kind.startsWith("/")).sort());
 }
 
 async function liveFlows(role: Natsway): Promise<number> {
@@ -47,7 +56,7 @@ async function liveFlows(role: Natsway): Promise<number> {
 
 /**
  * Counts again and again until it is `wanted`; fails with the difference when it is not within `ms`:
- * lingering closes and clients that were waited for take up to a second or two.
+ * lingering closes and clients that are waited for take up to a second or two.
  */
 export async function returnsTo(
   wanted: Holdings,
@@ -63,8 +72,22 @@ export async function returnsTo(
     } catch (error) {
       if (performance.now() > until) throw error;
     }
-    await pause(250);
+    await pause(PAUSE_MS);
   }
+}
+
+/** Counts until nothing changes any more for a second, and returns that. */
+export async function settled(count: () => Promise<Holdings>, ms: number): Promise<Holdings> {
+  const until = performance.now() + ms;
+  let last = await count();
+  for (let same = 0; same * PAUSE_MS < 1_000;) {
+    await pause(PAUSE_MS);
+    const now = await count();
+    same = isDeepStrictEqual(now, last) ? same + 1 : 0;
+    last = now;
+    if (performance.now() > until) throw new Error(`never at rest: ${JSON.stringify(now)}`);
+  }
+  return last;
 }
 
 /** Resident memory of all roles. */
