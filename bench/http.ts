@@ -46,7 +46,7 @@ const LOADS: readonly Load[] = [
 
 /** Each candidate runs hot before it is measured: Deno compiles as it goes. */
 const WARM_UP: WrkLoad = { path: "/1k", connections: 32, close: false };
-const WARM_UP_SECONDS = 2;
+const WARM_UP_SECONDS = 4;
 const INTERRUPTED = 130;
 
 /** What is written about a run; `--json` prints it as it is. */
@@ -58,7 +58,9 @@ interface Report {
     readonly warmUpSeconds: number;
     readonly machine: Readonly<Record<string, string>>;
     readonly versions: Readonly<Record<string, string>>;
+    /** Every process; the load's commands with PORT for the port of a candidate. */
     readonly commands: readonly string[];
+    readonly ports: Readonly<Record<string, string>>;
     readonly configs: Readonly<Record<string, string>>;
     readonly loads: Readonly<Record<string, string>>;
   };
@@ -122,11 +124,9 @@ async function run(options: BenchOptions, signal: AbortSignal): Promise<Report> 
   const running = await startAll(upstream, missing, { ...options, folder, tools, own, signal });
   const loads = chosen(LOADS, options.only);
   for (const load of loads) {
-    for (const { way } of running) {
-      commands.push(
-        [wrkTool.path, ...wrk.args(load, way.port, options.seconds)].map(quoted).join(" "),
-      );
-    }
+    commands.push(
+      [wrkTool.path, ...wrk.args(load, "PORT", options.seconds)].map(quoted).join(" "),
+    );
   }
   const samples = await measure(running, loads, upstream.process, wrk, options, signal);
   const rows = rowsOf(samples);
@@ -142,6 +142,7 @@ async function run(options: BenchOptions, signal: AbortSignal): Promise<Report> 
         ...running.map(({ way }) => way.versions),
       ),
       commands,
+      ports: Object.fromEntries(running.map(({ name, way }) => [name, String(way.port)])),
       configs: Object.assign(
         { "nginx.conf": upstream.config },
         ...running.map(({ way }) => way.configs),
@@ -232,6 +233,8 @@ function asText(report: Report): string {
     ...list(settings.loads),
     "Commands",
     ...settings.commands.map((command) => `  ${command}`),
+    "PORT",
+    ...list(settings.ports),
     ...Object.entries(settings.configs).flatMap((
       [name, text],
     ) => [`  ${name}:`, ...indented(text)]),

@@ -56,7 +56,7 @@ export class Wrk {
   }
 
   /** The arguments for a load on `port`. */
-  args(load: WrkLoad, port: number, seconds: number): string[] {
+  args(load: WrkLoad, port: number | string, seconds: number): string[] {
     return [
       "-t1",
       `-c${load.connections}`,

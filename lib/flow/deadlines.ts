@@ -10,11 +10,26 @@ export interface Deadline {
   cancel(): void;
 }
 
-interface Entry extends Deadline {
+/** A link of the ring; one that was taken out points to itself. */
+class Entry implements Deadline {
   at: number;
   run: (() => void) | null;
-  previous: Entry;
-  next: Entry;
+  previous: Entry = this;
+  next: Entry = this;
+
+  constructor(at: number, run: (() => void) | null) {
+    this.at = at;
+    this.run = run;
+  }
+
+  cancel(): void {
+    if (this.run === null) return;
+    this.run = null;
+    this.previous.next = this.next;
+    this.next.previous = this.previous;
+    // An entry that the collector has called old would keep all later ones alive through its links.
+    this.previous = this.next = this;
+  }
 }
 
 /** Deadlines that all end `durationMs` after they were started. */
@@ -25,31 +40,33 @@ export class Deadlines {
 
   constructor(durationMs: number) {
     this.#durationMs = durationMs;
-    const ring = { at: 0, run: null, cancel: () => {} } as unknown as Entry;
-    ring.previous = ring.next = ring;
-    this.#ring = ring;
+    this.#ring = new Entry(0, null);
   }
 
-  /** Runs `run` once, `durationMs` from now, unless the deadline is cancelled before. */
-  start(run: () => void): Deadline {
+  /**
+   * Runs `run` once, `durationMs` from now, unless the deadline is cancelled before.
+   * @param nowMs `performance.now()`, where the caller has just asked for it
+   */
+  start(run: () => void, nowMs = performance.now()): Deadline {
     const ring = this.#ring;
-    const entry: Entry = {
-      at: performance.now() + this.#durationMs,
-      run,
-      previous: ring.previous,
-      next: ring,
-      cancel: () => remove(entry),
-    };
+    const entry = new Entry(nowMs + this.#durationMs, run);
+    entry.previous = ring.previous;
+    entry.next = ring;
     ring.previous.next = entry;
     ring.previous = entry;
     if (this.#timer === undefined) this.#arm(this.#durationMs);
     return entry;
   }
 
+  /** Whether none is running. */
+  get idle(): boolean {
+    return this.#ring.next === this.#ring;
+  }
+
   /** Cancels all and stops the timer. */
   close(): void {
     const ring = this.#ring;
-    while (ring.next !== ring) remove(ring.next);
+    while (ring.next !== ring) ring.next.cancel();
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
@@ -66,39 +83,34 @@ export class Deadlines {
     const ring = this.#ring;
     while (ring.next !== ring && ring.next.at <= now) {
       const { run } = ring.next;
-      remove(ring.next);
+      ring.next.cancel();
       run?.();
     }
     if (ring.next !== ring && this.#timer === undefined) this.#arm(ring.next.at - now);
   }
 }
 
-function remove(entry: Entry): void {
-  if (entry.run === null) return;
-  entry.run = null;
-  entry.previous.next = entry.next;
-  entry.next.previous = entry.previous;
-}
+/** From so many lengths on, those that nobody waits for are forgotten. */
+const MAX_LENGTHS = 64;
+/** Steps between a power of two and the next one that lengths are rounded up to. */
+const STEPS = 128;
 
-/** Lengths that are kept apart at most. */
-const MAX_LENGTHS = 32;
-
-/** Deadlines of a few lengths, as peers ask for them. */
+/** Deadlines of any lengths, as peers ask for them; those of nearly one length share a timer. */
 export class DeadlinesByLength {
   readonly #byMs = new Map<number, Deadlines>();
 
   /**
-   * Runs `run` once after `durationMs`, rounded up to whole ms. After 32 different lengths every other
-   * one takes the next longer of those, or the longest.
+   * Runs `run` once, `durationMs` from now or at most a hundredth of that (or 1 ms) later, unless the
+   * deadline is cancelled before.
    */
   start(durationMs: number, run: () => void): Deadline {
-    const ms = Math.ceil(durationMs);
+    const step = Math.max(1, 2 ** Math.floor(Math.log2(Math.max(1, durationMs))) / STEPS);
+    const ms = Math.ceil(durationMs / step) * step;
     let deadlines = this.#byMs.get(ms);
     if (deadlines === undefined) {
-      if (this.#byMs.size < MAX_LENGTHS) {
-        deadlines = new Deadlines(ms);
-        this.#byMs.set(ms, deadlines);
-      } else deadlines = this.#nextLonger(ms);
+      if (this.#byMs.size >= MAX_LENGTHS) this.#forgetIdle();
+      deadlines = new Deadlines(ms);
+      this.#byMs.set(ms, deadlines);
     }
     return deadlines.start(run);
   }
@@ -106,11 +118,15 @@ export class DeadlinesByLength {
   /** Cancels all and stops the timers. */
   close(): void {
     for (const deadlines of this.#byMs.values()) deadlines.close();
+    this.#byMs.clear();
   }
 
-  #nextLonger(ms: number): Deadlines {
-    const lengths = [...this.#byMs.keys()].sort((a, b) => a - b);
-    return this.#byMs.get(lengths.find((length) => length >= ms) ?? lengths.at(-1)!)!;
+  #forgetIdle(): void {
+    for (const [ms, deadlines] of this.#byMs) {
+      if (!deadlines.idle) continue;
+      deadlines.close();
+      this.#byMs.delete(ms);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { type Frame, FrameType, sameBytes } from "../protocol/frames.ts";
+import { FlowClocks } from "./lane_flow_clocks.ts";
 import { EarlyFrames } from "./lane_early.ts";
 import type { LaneHost } from "./lane_host.ts";
 import { LaneOutput } from "./lane_output.ts";
@@ -11,41 +12,8 @@ import type { LanePeer } from "./lane_peers.ts";
 import { LaneReceiver } from "./lane_receiver.ts";
 import type { Scheduled } from "./lane_schedule.ts";
 import { LaneSender } from "./lane_sender.ts";
-import type { LaneApp, LaneEnd, LaneSizes, LaneWire } from "./lane_types.ts";
+import type { FirstEvent, LaneEnd, LaneFlowOptions } from "./lane_types.ts";
 import type { BudgetWaiter } from "./memory_budget.ts";
-
-export interface LaneFlowOptions {
-  readonly id: string;
-  /** A requester opens the flow and is bound later; a receiver executes it under an epoch of its own. */
-  readonly role: "requester" | "receiver";
-  /** Of a receiver's execution, 8 octets; null for a requester. */
-  readonly epoch: Uint8Array | null;
-  /** Whether this side has a lane to send bytes on, and one to receive them on. */
-  readonly sends: boolean;
-  readonly receives: boolean;
-  /** The receiver's lane starts with a response head. */
-  readonly responseHead: boolean;
-  /** A broken flow is told to the peer by `close` in the lane, or by a cancel (requests over HTTP). */
-  readonly closeBy: "lane" | "cancel";
-  /** For a receiver: how far its first event may go, from the envelope's `window`. */
-  readonly limit: number;
-  /** For a requester: how long it waits for the first event. */
-  readonly answerTimeoutMs: number;
-  readonly sizes: LaneSizes;
-  readonly app: LaneApp;
-  readonly wire: LaneWire;
-}
-
-/** What a first event says about its sender. */
-export interface FirstEvent {
-  readonly epoch: Uint8Array;
-  /** Instance of the receiver, for presence; `""` for unknown. */
-  readonly instance: string;
-  /** Its `window`: how far this side may go. */
-  readonly limit: number;
-  /** It is the whole response: a HEAD frame with FIN. */
-  readonly whole: boolean;
-}
 
 /** Made by {@linkcode LaneHost.open}. All calls but `receive` and `run` are for the side of the socket. */
 export class LaneFlow implements Scheduled, BudgetWaiter {
@@ -54,20 +22,13 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
   readonly #output: LaneOutput;
   readonly #sender: LaneSender;
   readonly #receiver: LaneReceiver;
-  readonly #bornAt: number;
+  readonly #clocks: FlowClocks;
   #early: EarlyFrames | null = null;
   #peer: LanePeer | null = null;
   /** `waiting`: a requester without its first event, or a receiver before its own. */
   #state: "waiting" | "open" | "closing" | "gone" = "waiting";
   #end: LaneEnd | null = null;
-  #endedAt = 0;
-  #heardAt: number;
-  /** When the first probe went out that nothing has answered yet; -1 for none. */
-  #quietSince = -1;
-  /** A receiver's first event: when it was sent last and first; nothing of the flow came since. */
-  #firstAt = 0;
-  #firstSince = 0;
-  #unheard = false;
+  /** The first event was the whole response: nothing is kept, answered or remembered. */
   #whole = false;
   queuedAt = Infinity;
 
@@ -77,7 +38,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     const { budget, times, now } = host;
     const { sizes, app } = options;
     const receiverSide = options.role === "receiver";
-    this.#bornAt = this.#heardAt = now();
+    this.#clocks = new FlowClocks(times, now());
     const output = this.#output = new LaneOutput(
       options.wire,
       host.serviceId,
@@ -89,9 +50,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
       ...common,
       startsWithHead: receiverSide && options.responseHead,
       onRoom: () => app.room(),
-      onProbe: () => {
-        if (this.#quietSince < 0) this.#quietSince = now();
-      },
+      onProbe: () => this.#clocks.probed(now()),
       waiter: this,
     });
     this.#receiver = new LaneReceiver({
@@ -231,6 +190,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
       this.#state = "open";
       this.#heard();
       this.#join(event.instance);
+      this.#whole = event.whole;
       if (event.whole) this.#receiver.beSilent();
       this.#sender.open(event.limit);
       this.#early?.replay(this);
@@ -280,10 +240,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
   connectionChanged(connected: boolean): void {
     this.#output.connected = connected;
     if (!connected) return;
-    const now = this.#host.now();
-    this.#heardAt = this.#firstSince = now;
-    this.#quietSince = -1;
-    if (this.#end !== null) this.#endedAt = now;
+    this.#clocks.reconnected(this.#host.now(), this.#end !== null);
     this.#sender.reconnected();
     this.#update();
   }
@@ -294,72 +251,64 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     if (this.#state === "gone" || !this.#output.connected) return;
     this.#sender.budgetFreed();
     if (!this.bound) {
-      if (now - this.#bornAt >= this.#options.answerTimeoutMs) this.reset("response_timeout");
+      if (this.#answerDueAt <= now) this.reset("response_timeout");
     } else if (this.#state === "waiting") {
       // The target is still being asked.
-    } else if (this.#unheard) this.#runFirst(now);
+    } else if (this.#clocks.unheard) this.#runFirst(now);
     else this.#runLanes(now);
     this.#host.budget.wake();
     this.#update();
   }
 
   #runFirst(now: number): void {
-    const { times } = this.#host;
-    if (now - Math.max(this.#firstSince, this.#endedAt) >= times.peerTimeoutMs) {
+    if (this.#clocks.unheardUntil <= now) {
       if (this.#end === null) this.lost("peer_lost");
       else this.#forget();
-    } else if (now - this.#firstAt >= times.probeMs) {
-      this.#firstAt = now;
+    } else if (this.#clocks.repeatAt <= now) {
+      this.#clocks.firstSent(now, true);
       this.#sender.repeatHead();
       this.#options.wire.first();
     }
   }
 
   #runLanes(now: number): void {
-    const { times } = this.#host;
     if (this.#receiver.windowDueAt <= now) this.#receiver.answer();
-    if (this.#state === "closing" && this.#closingEndsAt <= now) {
+    if (this.#state === "closing" && this.#closingUntil <= now) {
       this.#forget();
       return;
     }
     if (this.complete && this.#end === null) return;
     if (this.#probeAt <= now) this.#sender.probe();
     if (this.#end !== null) return;
-    if (this.#quietSince >= 0 && now - this.#quietSince >= times.peerTimeoutMs) {
-      this.lost("peer_lost");
-    } else if (this.#sender.gapDueAt <= now) this.lost("gap");
+    if (this.#clocks.peerLostAt <= now) this.lost("peer_lost");
+    else if (this.#sender.gapDueAt <= now) this.lost("gap");
+  }
+
+  get #answerDueAt(): number {
+    return this.#clocks.bornAt + this.#options.answerTimeoutMs;
+  }
+
+  get #closingUntil(): number {
+    return this.#clocks.closingUntil(this.#sender.movedAt);
   }
 
   /** When the next probe is due: for a tail, for an idle flow, or because none was answered. */
   get #probeAt(): number {
-    const { peerTimeoutMs, probeMs } = this.#host.times;
-    const idleMs = this.#peer?.answers === true ? peerTimeoutMs : peerTimeoutMs / 3;
-    const again = this.#sender.probedAt + probeMs;
-    const idle = Math.max(this.#quietSince >= 0 ? again : this.#heardAt + idleMs, again);
+    const idle = this.#clocks.idleProbeAt(this.#sender.probedAt, this.#peer?.answers === true);
     return Math.min(this.#sender.probeAt, idle);
   }
 
-  get #closingEndsAt(): number {
-    return Math.max(this.#endedAt, this.#sender.movedAt) + this.#host.times.peerTimeoutMs;
-  }
-
   /** When `run` has something to do, or Infinity. */
-  get #dueAt(): number {
-    const { peerTimeoutMs, probeMs } = this.#host.times;
+  get dueAt(): number {
+    const clocks = this.#clocks;
     if (this.#state === "gone" || !this.#output.connected) return Infinity;
-    if (!this.bound) return this.#bornAt + this.#options.answerTimeoutMs;
+    if (!this.bound) return this.#answerDueAt;
     if (this.#state === "waiting") return Infinity;
-    if (this.#unheard) {
-      const endsAt = Math.max(this.#firstSince, this.#endedAt) + peerTimeoutMs;
-      return Math.min(this.#firstAt + probeMs, endsAt);
-    }
-    const closing = this.#state === "closing";
-    let at = closing ? this.#closingEndsAt : this.#receiver.windowDueAt;
-    if (this.complete && !closing) return at;
-    at = Math.min(at, this.#probeAt);
-    if (closing) return at;
-    if (this.#quietSince >= 0) at = Math.min(at, this.#quietSince + peerTimeoutMs);
-    return Math.min(at, this.#sender.gapDueAt);
+    if (clocks.unheard) return Math.min(clocks.repeatAt, clocks.unheardUntil);
+    if (this.#state === "closing") return Math.min(this.#closingUntil, this.#probeAt);
+    const at = this.#receiver.windowDueAt;
+    if (this.complete) return at;
+    return Math.min(at, this.#probeAt, clocks.peerLostAt, this.#sender.gapDueAt);
   }
 
   #take(frame: Frame): void {
@@ -388,9 +337,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
   }
 
   #heard(): void {
-    this.#heardAt = this.#host.now();
-    this.#quietSince = -1;
-    this.#unheard = false;
+    this.#clocks.heard(this.#host.now());
     this.#peer?.heard();
   }
 
@@ -400,8 +347,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
 
   #startFirst(): void {
     this.#state = "open";
-    this.#unheard = true;
-    this.#firstAt = this.#firstSince = this.#host.now();
+    this.#clocks.firstSent(this.#host.now(), false);
   }
 
   /** Looks whether all is done, and says when it is to be called. */
@@ -413,14 +359,14 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
         (!sends || this.#sender.eofAcknowledged)
       ) this.#finish({ reason: "ok", byPeer: false });
     } else if (this.#state === "closing" && this.#sender.closeAcknowledged) this.#forget();
-    this.#host.schedule.set(this, this.#dueAt);
+    this.#host.schedule.set(this, this.dueAt);
   }
 
   /** The one end. With `closing` it goes to the peer through the lane, and waits for its answer. */
   #finish(end: LaneEnd, closing = false): void {
     if (this.#end !== null) return;
     this.#end = end;
-    this.#endedAt = this.#host.now();
+    this.#clocks.ended(this.#host.now());
     this.#receiver.release();
     if (closing) {
       this.#state = "closing";

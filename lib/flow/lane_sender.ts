@@ -137,7 +137,11 @@ export class LaneSender {
     if (isFirst && last && most === size) {
       output.head(prefix, buffer.subarray(start, end), true);
       this.#eofAt = 1 + size;
-      this.#next = this.#sent = this.#cursor = this.#published = 2 + size;
+      this.#next =
+        this.#sent =
+        this.#cursor =
+        this.#published =
+          2 + size;
       return { taken: size, whole: true };
     }
     this.#head = prefix;
@@ -159,7 +163,7 @@ export class LaneSender {
   /**
    * Takes what it may of `buffer[start..end)`, publishes it and returns how much that is. When it is not
    * all, `onRoom` is called as soon as there is room again.
-   * @param last nothing follows: the end is sent with the last byte
+   * @param last nothing follows: the end is sent with the last byte; to be said again with the rest
    */
   offer(buffer: Uint8Array, start: number, end: number, last: boolean): number {
     if (this.#eofAt >= 0 || this.#closeAt >= 0) return 0;
@@ -171,7 +175,7 @@ export class LaneSender {
       const size = Math.min(
         end - at,
         sizes.frameBytes,
-        this.#limit - this.#sent,
+        this.#edge - this.#sent,
         this.#kept.roomBytes,
       );
       if (size <= 0) {
@@ -190,7 +194,7 @@ export class LaneSender {
     }
     if (at < end) {
       this.#waiting = true;
-      if (this.#stopped && this.#limit > this.#sent) this.#stoppedByBudget();
+      if (this.#stopped && this.#edge > this.#sent) this.#stoppedByBudget();
     } else if (last && this.#eofAt < 0) this.finish(EMPTY);
     return at - start;
   }
@@ -225,10 +229,10 @@ export class LaneSender {
       this.#restartSerial = this.#serial;
     }
     if (!this.#waiting || !output.ready) return;
-    if (!this.#stopped || (this.#limit > this.#sent && this.#kept.roomBytes > 0)) {
+    if (!this.#stopped || (this.#edge > this.#sent && this.#kept.roomBytes > 0)) {
       this.#waiting = this.#stopped = false;
       this.#options.onRoom();
-    } else if (this.#limit > this.#sent) this.#stoppedByBudget();
+    } else if (this.#edge > this.#sent) this.#stoppedByBudget();
   }
 
   /** Asks the consumer for its window. */
@@ -275,7 +279,11 @@ export class LaneSender {
   /** Reconnected: what was on its way may be lost, so the lane is probed at once if it waits. */
   reconnected(): void {
     this.#gapAt = -1;
-    this.#movedAt = this.#resentAt = this.#newsAt = this.#probedAt = -Infinity;
+    this.#movedAt =
+      this.#resentAt =
+      this.#newsAt =
+      this.#probedAt =
+        -Infinity;
     this.pump();
   }
 
@@ -306,6 +314,11 @@ export class LaneSender {
     this.#head = null;
     this.#waiting = this.#stopped = false;
     this.#options.budget.leave(this.#options.waiter);
+  }
+
+  /** How far bytes may go: no peer makes this side keep more than the largest window. */
+  get #edge(): number {
+    return Math.min(this.#limit, this.#next + this.#options.sizes.largestWindowBytes);
   }
 
   /** Number behind the last byte that was taken. */
@@ -355,7 +368,8 @@ export class LaneSender {
     const { output, sizes } = this.#options;
     const room = Math.min(sizes.frameBytes, sizes.maxMessageBytes - head.length, this.#bodyEnd - 1);
     const body = room > 0 ? this.#kept.view(1, room) : EMPTY;
-    const fin = !this.#headIsFirst && 1 + body.length === this.#eofAt && this.#trailers.length === 0;
+    const fin = !this.#headIsFirst && 1 + body.length === this.#eofAt &&
+      this.#trailers.length === 0;
     output.head(head, body, fin);
     return 1 + body.length + (fin ? 1 : 0);
   }

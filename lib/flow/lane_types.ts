@@ -96,3 +96,37 @@ export interface LaneWire {
   /** Cancels the execution of an epoch at its owner, or, with null, whatever the pool runs of this id. */
   cancel(epoch: Uint8Array | null, reason: string): void;
 }
+
+/** What a flow is about. */
+export interface LaneFlowOptions {
+  readonly id: string;
+  /** A requester opens the flow and is bound later; a receiver executes it under an epoch of its own. */
+  readonly role: "requester" | "receiver";
+  /** Of a receiver's execution, 8 octets; null for a requester. */
+  readonly epoch: Uint8Array | null;
+  /** Whether this side has a lane to send bytes on, and one to receive them on. */
+  readonly sends: boolean;
+  readonly receives: boolean;
+  /** The receiver's lane starts with a response head. */
+  readonly responseHead: boolean;
+  /** A broken flow is told to the peer by `close` in the lane, or by a cancel (requests over HTTP). */
+  readonly closeBy: "lane" | "cancel";
+  /** For a receiver: how far its first event may go, from the envelope's `window`. */
+  readonly limit: number;
+  /** For a requester: how long it waits for the first event. */
+  readonly answerTimeoutMs: number;
+  readonly sizes: LaneSizes;
+  readonly app: LaneApp;
+  readonly wire: LaneWire;
+}
+
+/** What a first event says about its sender. */
+export interface FirstEvent {
+  readonly epoch: Uint8Array;
+  /** Instance of the receiver, for presence; `""` for unknown. */
+  readonly instance: string;
+  /** Its `window`: how far this side may go. */
+  readonly limit: number;
+  /** It is the whole response: a HEAD frame with FIN. */
+  readonly whole: boolean;
+}

@@ -41,7 +41,9 @@ export class MemoryBudget {
     this.#sharedBytes = totalBytes - maxFlows * FLOW_RESERVE_BYTES;
     if (this.#sharedBytes < 0) {
       throw new RangeError(
-        `${maxFlows} flows reserve ${maxFlows * FLOW_RESERVE_BYTES} bytes, the budget is ${totalBytes}`,
+        `${maxFlows} flows reserve ${
+          maxFlows * FLOW_RESERVE_BYTES
+        } bytes, the budget is ${totalBytes}`,
       );
     }
   }

@@ -4,6 +4,7 @@
  * @module
  */
 import { type FailureCode, FAILURES, FlowError } from "../errors.ts";
+import { Bag } from "./bag.ts";
 import type { Logger } from "../logger.ts";
 
 export type FlowKind = "http";
@@ -24,6 +25,7 @@ export class Flow {
   /** Body octets from the target towards the client. */
   receivedBytes = 0;
   end: FlowEnd | null = null;
+  bagIndex = -1;
 
   constructor(
     readonly id: string,
@@ -39,7 +41,7 @@ export class Flow {
 /** Live flows, bounded by `maxFlows`. */
 export class FlowRegistry {
   /** A set: two executions of one id are two flows. */
-  readonly #flows = new Set<Flow>();
+  readonly #flows = new Bag<Flow>();
   readonly #ends = new Map<FlowEnd, number>();
   readonly #maxFlows: number;
   readonly #logger: Logger;
@@ -66,9 +68,9 @@ export class FlowRegistry {
     return this.#ends;
   }
 
-  /** The live flows, oldest first. */
+  /** The live flows, oldest first. Sorts them: not for the hot path. */
   live(): Iterable<Flow> {
-    return this.#flows.values();
+    return [...this.#flows].sort((a, b) => a.startedAtMs - b.startedAtMs);
   }
 
   /**

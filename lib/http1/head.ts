@@ -92,6 +92,16 @@ export class ResponseHead extends Fields {
     this.keepAlive = !isTunnel && this.framing.kind !== "close" && persists(this, minor);
   }
 
+  /** Whether the reason phrase is `text`, which must be ASCII; decodes nothing. */
+  hasReason(text: string): boolean {
+    const { reasonStart, reasonEnd } = this.#line;
+    if (reasonEnd - reasonStart !== text.length) return false;
+    for (let i = 0; i < text.length; i++) {
+      if (this.bytes[reasonStart + i] !== text.charCodeAt(i)) return false;
+    }
+    return true;
+  }
+
   /** As it was sent, one code point per octet; may be empty. */
   get reason(): string {
     return this.text(this.#line.reasonStart, this.#line.reasonEnd);

@@ -73,6 +73,9 @@ export class ClientConnection {
   #halfClose: Deadline | null = null;
   /** `performance.now()` when the client's socket last took something. */
   #takenAtMs = 0;
+  /** Of the request under way, or of the last one. */
+  #body: RequestBody | null = null;
+  bagIndex = -1;
   #watching = false;
   #draining = false;
   #closed = false;
@@ -124,8 +127,23 @@ export class ClientConnection {
     try {
       let end: ResponseEnd = "keep";
       while (end === "keep" && !this.#closed) {
-        if (!await this.#headIsThere()) break;
-        end = this.#fault === null ? await this.#serveOne() : await this.#refuse(this.#fault);
+        if (this.#reader.unread === 0) {
+          if (this.#draining) break;
+          const idle = this.#startIdle();
+          try {
+            if (!await this.#reader.more()) break;
+          } finally {
+            idle.cancel();
+          }
+        }
+        this.#scanner.reset();
+        if (!this.#scan() && !await this.#restOfHead()) break;
+        end = await (this.#fault === null ? this.#serveOne() : this.#refuse(this.#fault));
+        this.#response = null;
+        this.#halfClose?.cancel();
+        this.#halfClose = null;
+        // Never parse an unread body as the next request (RFC 9112 section 9.3).
+        if (end === "keep" && this.#body?.taken === false) end = "close";
         if (this.#draining && end === "keep") end = "close";
       }
       await this.#closeOrderly();
@@ -143,19 +161,8 @@ export class ClientConnection {
    * Waits until a whole head is in the buffer, or something that cannot become one (`#fault`). False
    * when the client sent nothing more.
    */
-  async #headIsThere(): Promise<boolean> {
+  async #restOfHead(): Promise<boolean> {
     const reader = this.#reader;
-    if (reader.unread === 0) {
-      if (this.#draining) return false;
-      const idle = this.#startIdle();
-      try {
-        if (!await reader.more()) return false;
-      } finally {
-        idle.cancel();
-      }
-    }
-    this.#scanner.reset();
-    if (this.#scan()) return true;
     const clock = new Clock(this.#options.headerDeadlines);
     try {
       do {
@@ -185,7 +192,8 @@ export class ClientConnection {
     }
   }
 
-  async #serveOne(): Promise<ResponseEnd> {
+  /** Hands one request to the handler; resolves at the end of its response. */
+  #serveOne(): Promise<ResponseEnd> {
     const reader = this.#reader;
     const headEnd = this.#headEnd;
     let head: RequestHead;
@@ -193,7 +201,7 @@ export class ClientConnection {
       head = parseRequestHead(reader.buffer, reader.start, headEnd);
     } catch (error) {
       if (!(error instanceof HttpSyntaxError)) throw error;
-      return await this.#refuse(error);
+      return this.#refuse(error);
     }
     let resolveEnd!: (end: ResponseEnd) => void;
     const ended = new Promise<ResponseEnd>((resolve) => resolveEnd = resolve);
@@ -206,6 +214,7 @@ export class ClientConnection {
     this.#response = response;
     reader.start = headEnd;
     const body = new RequestBody(this.#reader, head, response, this.#options.headerDeadlines);
+    this.#body = body;
     this.#options.handler({
       head,
       response,
@@ -217,18 +226,12 @@ export class ClientConnection {
       },
     });
     if (!response.ended && body.taken) this.#watch();
-    let end = await ended;
-    this.#response = null;
-    this.#halfClose?.cancel();
-    this.#halfClose = null;
-    // Never parse an unread body as the next request (RFC 9112 section 9.3).
-    if (end === "keep" && !body.taken) end = "close";
-    return end;
+    return ended;
   }
 
   /** Answers something that is no request; the connection ends behind it. */
-  async #refuse(fault: Fault): Promise<ResponseEnd> {
-    return await new Promise((resolve) => {
+  #refuse(fault: Fault): Promise<ResponseEnd> {
+    return new Promise((resolve) => {
       const context = { method: "GET", minor: 1, keepAlive: false };
       const response = new ResponseWriter(this.#writer, context, resolve);
       answerError(response, fault.status, this.#reasonOf(fault), codeOf(fault.status));
@@ -244,16 +247,20 @@ export class ClientConnection {
   #watch(): void {
     if (this.#watching || this.#closed || this.#reader.unread >= READ_AHEAD_BYTES) return;
     this.#watching = true;
-    this.#reader.more().then((more) => {
-      this.#watching = false;
-      if (this.#response === null || this.#closed) return;
-      if (more) this.#watch();
-      else this.#clientEnded();
-    }, () => {
-      this.#watching = false;
-      this.close();
-    });
+    this.#reader.more().then(this.#onWatched, this.#onBroken);
   }
+
+  readonly #onWatched = (more: boolean): void => {
+    this.#watching = false;
+    if (this.#response === null || this.#closed) return;
+    if (more) this.#watch();
+    else this.#clientEnded();
+  };
+
+  readonly #onBroken = (): void => {
+    this.#watching = false;
+    this.close();
+  };
 
   /**
    * The client has sent its last octet. Most have left; one that only shut its sending side down gets
@@ -269,17 +276,22 @@ export class ClientConnection {
    * gets all of its response.
    */
   #startIdle(): Deadline {
-    let startedMs = performance.now();
-    const end = () => {
-      const now = performance.now();
-      const slow = this.#writer.pendingBytes > 0 ? 0 : (now - startedMs) / 2;
-      if (this.#takenAtMs - startedMs <= slow) return this.close();
-      startedMs = now;
-      deadline = this.#options.idleDeadlines.start(end);
-    };
-    let deadline = this.#options.idleDeadlines.start(end);
-    return { cancel: () => deadline.cancel() };
+    this.#idleSinceMs = performance.now();
+    this.#idle = this.#options.idleDeadlines.start(this.#onIdle, this.#idleSinceMs);
+    return this.#idleDeadline;
   }
+
+  #idleSinceMs = 0;
+  #idle: Deadline | null = null;
+  /** Cancels the wait that runs now, whether it is the first one or a later one. */
+  readonly #idleDeadline: Deadline = { cancel: () => this.#idle?.cancel() };
+
+  readonly #onIdle = (): void => {
+    const now = performance.now();
+    const slow = this.#writer.pendingBytes > 0 ? 0 : (now - this.#idleSinceMs) / 2;
+    if (this.#takenAtMs - this.#idleSinceMs <= slow) return this.close();
+    this.#startIdle();
+  };
 
   /**
    * Sends what is pending and our end of input, then throws away what still comes in for a bounded

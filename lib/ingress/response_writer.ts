@@ -2,7 +2,7 @@
  * Writes one response to a client: framing by RFC 9112 section 6, fields by RFC 9110 section 7.6.
  * @module
  */
-import { chunkPrefix, CRLF, LAST_CHUNK, latin1, reasonPhrase } from "../http1/encode.ts";
+import { chunkPrefix, CRLF, LAST_CHUNK, latin1Into, reasonPhrase } from "../http1/encode.ts";
 import { FieldId, isHopByHop } from "../http1/field.ts";
 import type { Fields } from "../http1/head.ts";
 import type { BufferedWriter } from "../net/buffered_writer.ts";
@@ -123,8 +123,7 @@ export class ResponseWriter {
     }
     if (!this.#keep) lines += "Connection: close\r\n";
     else if (this.#context.minor === 0) lines += "Connection: keep-alive\r\n";
-    this.#writer.write(latin1(lines));
-    this.#writer.write(CRLF);
+    this.#text(lines + "\r\n");
   }
 
   /**
@@ -190,6 +189,13 @@ export class ResponseWriter {
     });
     this.body(body);
     this.end();
+  }
+
+  /** Writes text of one octet per code point straight into the output. */
+  #text(text: string): void {
+    const at = this.#writer.reserve(text.length);
+    latin1Into(text, this.#writer.buffer, at);
+    this.#writer.commit(text.length);
   }
 
   #finish(end: ResponseEnd): void {

@@ -3,6 +3,7 @@
  * @module
  */
 import { errorText, StartError } from "../errors.ts";
+import { Bag } from "../flow/bag.ts";
 import { Deadlines } from "../flow/deadlines.ts";
 import type { Logger } from "../logger.ts";
 import { ClientConnection, type ConnectionOptions, type RequestHandler } from "./connection.ts";
@@ -31,7 +32,7 @@ const ACCEPT_RETRY_MS = 100;
 /** A listening HTTP/1.1 server on `Deno.listen`. */
 export class HttpServer {
   readonly #listener: Deno.TcpListener;
-  readonly #connections = new Set<ClientConnection>();
+  readonly #connections = new Bag<ClientConnection>();
   readonly #options: ConnectionOptions;
   readonly #maxConnections: number;
   readonly #logger: Logger;

@@ -22,6 +22,8 @@ export class SocketReader {
   #pending: Promise<boolean> | null = null;
   /** Octets to make room for at the next read; doubles while reads fill their room. */
   #room = SMALLEST_BUFFER_BYTES;
+  /** Octets that the read in flight may bring. */
+  #asked = 0;
   #ended = false;
   #closed = false;
   /** Offset of the first unread octet. */
@@ -60,7 +62,10 @@ export class SocketReader {
   more(): Promise<boolean> {
     if (this.#pending !== null) return this.#pending;
     if (this.#ended) return Promise.resolve(false);
-    const pending = this.#read();
+    const buffer = this.#makeRoom();
+    this.#asked = buffer.length - this.end;
+    const pending = this.#source.read(this.end === 0 ? buffer : buffer.subarray(this.end))
+      .then(this.#onRead, this.#onFailed);
     this.#pending = pending;
     return pending;
   }
@@ -72,27 +77,25 @@ export class SocketReader {
     if (this.#pending === null) this.#release();
   }
 
-  async #read(): Promise<boolean> {
-    const buffer = this.#makeRoom();
-    const room = buffer.length - this.end;
-    try {
-      const count = await this.#source.read(buffer.subarray(this.end));
-      if (count === null) {
-        this.#ended = true;
-        return false;
-      }
+  // Two functions for all reads: an async function for each costs more than the rest of a read.
+  readonly #onRead = (count: number | null): boolean => {
+    this.#pending = null;
+    if (count === null) this.#ended = true;
+    else {
       this.end += count;
-      if (count === room && this.#room < LARGEST_READ_BYTES) this.#room *= 2;
+      if (count === this.#asked && this.#room < LARGEST_READ_BYTES) this.#room *= 2;
       else if (count < this.#room / 4 && this.#room > SMALLEST_BUFFER_BYTES) this.#room /= 2;
-      return true;
-    } catch (error) {
-      this.#ended = true;
-      throw error;
-    } finally {
-      this.#pending = null;
-      if (this.#closed) this.#release();
     }
-  }
+    if (this.#closed) this.#release();
+    return count !== null;
+  };
+
+  readonly #onFailed = (error: unknown): never => {
+    this.#pending = null;
+    this.#ended = true;
+    if (this.#closed) this.#release();
+    throw error;
+  };
 
   #makeRoom(): Uint8Array<ArrayBuffer> {
     const unread = this.end - this.start;

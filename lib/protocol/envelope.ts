@@ -5,7 +5,16 @@
  */
 import { decodeBase64, encodeBase64 } from "./base64.ts";
 import { type Cancel, readCancel } from "./cancel.ts";
-import { isObject, isText, jsonBytes, type JsonObject, parseJson, utf8OrNull } from "./json.ts";
+import {
+  isObject,
+  isText,
+  jsonBytes,
+  type JsonObject,
+  jsonText,
+  parseText,
+  sharedUtf8,
+  utf8OrNull,
+} from "./json.ts";
 import { natsHeader } from "./nats_headers.ts";
 import { type PeerInfo, peerInfoJson, readPeerInfo } from "./peer.ts";
 
@@ -60,26 +69,41 @@ export function httpOperation(method: string, body: RequestBody): string {
     : Operation.NatswayHttp;
 }
 
-/** Encodes a request; the members stand in the order that nats-proxy uses. */
+/**
+ * Encodes a request; the members stand in the order that nats-proxy uses. The result is good until the
+ * next call (see `sharedUtf8`).
+ */
 export function encodeHttpRequest(request: HttpRequest): Uint8Array {
-  const { body } = request;
-  return jsonBytes({
-    type: "request",
-    request_id: request.requestId,
-    reply_to: request.replyTo,
-    operation: httpOperation(request.method, body),
-    payload: {
-      method: request.method,
-      path: request.path,
-      headers: request.headers,
-      body: body.kind === "text" ? body.text : null,
-      ...(body.kind === "bytes"
-        ? { body_encoding: "base64", body_base64: encodeBase64(body.bytes) }
-        : {}),
-      head: request.head,
-    },
-    natsway: peerInfoJson(request.peer),
-  });
+  const { body, method, path, headers, head } = request;
+  const payload = body.kind === "bytes"
+    ? {
+      method,
+      path,
+      headers,
+      body: null,
+      body_encoding: "base64",
+      body_base64: encodeBase64(body.bytes),
+      head,
+    }
+    : { method, path, headers, body: body.kind === "text" ? body.text : null, head };
+  return sharedUtf8(
+    `{"type":"request","request_id":${JSON.stringify(request.requestId)},` +
+      `"reply_to":${JSON.stringify(request.replyTo)},` +
+      `"operation":"${httpOperation(method, body)}",` +
+      `"payload":${JSON.stringify(payload)},"natsway":${peerText(request.peer)}}`,
+  );
+}
+
+let peerOfText: PeerInfo | null = null;
+let textOfPeer = "";
+
+/** The JSON of a peer; that of the last one is kept, since a process has one for all its requests. */
+function peerText(peer: PeerInfo): string {
+  if (peer !== peerOfText) {
+    textOfPeer = JSON.stringify(peerInfoJson(peer));
+    peerOfText = peer;
+  }
+  return textOfPeer;
 }
 
 /** What a message on the request plane is. */
@@ -113,7 +137,7 @@ export function decodeEnvelope(
   reply: string,
   natsHeaders: Uint8Array | null,
 ): Envelope {
-  const value = parseJson(data);
+  const { value, peer } = parseEnvelope(data);
   if (value === undefined) return { kind: "drop", text: "not JSON" };
   const messageReply = reply !== "" && !reply.startsWith("$JS.ACK.") ? reply : null;
   const headerReply = natsHeaders === null ? null : replyHeader(natsHeaders);
@@ -153,8 +177,39 @@ export function decodeEnvelope(
     replyTo,
     operation: value.operation,
     payload: value.payload,
-    peer: readPeerInfo(value.natsway),
+    peer: peer ?? readPeerInfo(value.natsway),
   };
+}
+
+const PEER_MEMBER = ',"natsway":';
+/** Ends of envelopes from `PEER_MEMBER` on, which are the same for all requests of a process. */
+const knownTails = new Map<string, PeerInfo>();
+const MAX_TAILS = 64;
+const MAX_TAIL_CHARS = 1024;
+
+/**
+ * Parses an envelope; one with an end that is known without its `natsway` member. No string of JSON can
+ * hold `PEER_MEMBER`, for its quotes would be escaped, and what follows it up to the last brace is a
+ * whole object: so it is a member of the envelope itself.
+ */
+function parseEnvelope(data: Uint8Array): { value: unknown; peer: PeerInfo | null } {
+  const text = jsonText(data);
+  if (text === null) return { value: undefined, peer: null };
+  const cut = text.lastIndexOf(PEER_MEMBER);
+  if (cut < 0 || text.length - cut > MAX_TAIL_CHARS) return { value: parseText(text), peer: null };
+  const tail = text.slice(cut);
+  const known = knownTails.get(tail);
+  if (known !== undefined) return { value: parseText(text.slice(0, cut) + "}"), peer: known };
+  const value = parseText(text);
+  if (isObject(value)) {
+    const peer = readPeerInfo(value.natsway);
+    // Only what stands at the end of the envelope itself, just as natsway writes it.
+    if (peer !== null && tail === `${PEER_MEMBER}${JSON.stringify(value.natsway)}}`) {
+      if (knownTails.size >= MAX_TAILS) knownTails.clear();
+      knownTails.set(tail, peer);
+    }
+  }
+  return { value, peer: null };
 }
 
 function text(value: unknown): string | null {

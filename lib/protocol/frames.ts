@@ -109,6 +109,15 @@ export function isFrame(payload: Uint8Array): boolean {
   return type >= FrameType.Data && type <= FrameType.Gone;
 }
 
+/** Prefixes up to this are made in a buffer that all share; a typed array of its own costs more. */
+const SHARED_BYTES = 16 * 1024;
+const shared = new Uint8Array(SHARED_BYTES);
+
+/** Room for a prefix, which is copied before the next one is made. */
+function sharedRoom(bytes: number): Uint8Array {
+  return bytes <= SHARED_BYTES ? shared.subarray(0, bytes) : new Uint8Array(bytes);
+}
+
 function start(
   bytes: number,
   type: number,
@@ -117,14 +126,24 @@ function start(
   offset: number,
 ): Uint8Array {
   const frame = new Uint8Array(bytes);
-  frame[0] = type;
-  frame[1] = flags;
-  frame.set(epoch, 2);
-  writeU64(frame, 10, offset);
+  fill(frame, type, flags, epoch, offset);
   return frame;
 }
 
-/** All of a HEAD frame but its body, which is published behind it. */
+function fill(
+  frame: Uint8Array,
+  type: number,
+  flags: number,
+  epoch: Uint8Array,
+  offset: number,
+): void {
+  frame[0] = type;
+  frame[1] = flags;
+  for (let i = 0; i < EPOCH_BYTES; i++) frame[2 + i] = epoch[i]!;
+  writeU64(frame, 10, offset);
+}
+
+/** All of a HEAD frame but its body, which is published behind it. Good until the next prefix. */
 export function encodeHeadPrefix(
   epoch: Uint8Array,
   head: FrameHead,
@@ -135,7 +154,8 @@ export function encodeHeadPrefix(
   const flags = FrameFlag.Head | (fin ? FrameFlag.Fin : 0);
   const infoStart = HEAD_FRAME_BYTES + reason.length;
   const size = infoStart + info.length + fields.length;
-  const frame = start(size, FrameType.Data, flags, epoch, 0);
+  const frame = sharedRoom(size);
+  fill(frame, FrameType.Data, flags, epoch, 0);
   writeU16(frame, 18, head.status);
   writeU16(frame, 20, info.length);
   writeU32(frame, 22, fields.length);
@@ -148,9 +168,14 @@ export function encodeHeadPrefix(
   return frame;
 }
 
-/** All of a data frame but its body. `offset` is the number of the body's first octet. */
+/**
+ * All of a data frame but its body. `offset` is the number of the body's first octet. Good until the
+ * next prefix.
+ */
 export function encodeDataPrefix(epoch: Uint8Array, offset: number, fin: boolean): Uint8Array {
-  return start(FRAME_HEADER_BYTES, FrameType.Data, fin ? FrameFlag.Fin : 0, epoch, offset);
+  const frame = sharedRoom(FRAME_HEADER_BYTES);
+  fill(frame, FrameType.Data, fin ? FrameFlag.Fin : 0, epoch, offset);
+  return frame;
 }
 
 /** The end of one direction; `trailers` are field lines. */

@@ -7,6 +7,8 @@
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+// Two to four times as fast as the strict one (Deno 2.9); U+FFFD in its result says: look again.
+const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
 /**
@@ -14,8 +16,20 @@ const encoder = new TextEncoder();
  * @returns undefined when the bytes are not UTF-8 or not JSON
  */
 export function parseJson(bytes: Uint8Array): unknown {
+  const text = jsonText(bytes);
+  return text === null ? undefined : parseText(text);
+}
+
+/** The octets as text, or null when they are not UTF-8. */
+export function jsonText(bytes: Uint8Array): string | null {
+  const text = lenient.decode(bytes);
+  return text.includes("\uFFFD") ? utf8OrNull(bytes) : text;
+}
+
+/** As {@linkcode parseJson}, for text. */
+export function parseText(text: string): unknown {
   try {
-    return JSON.parse(decoder.decode(bytes));
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
@@ -24,6 +38,20 @@ export function parseJson(bytes: Uint8Array): unknown {
 /** The value as UTF-8 JSON. */
 export function jsonBytes(value: unknown): Uint8Array {
   return encoder.encode(JSON.stringify(value));
+}
+
+/** Largest text that goes through the shared buffer below; longer ones get one of their own. */
+const SHARED_BYTES = 64 * 1024;
+const shared = new Uint8Array(SHARED_BYTES);
+
+/**
+ * Text as UTF-8 in a buffer that all calls share: good until the next call, so it must be copied at
+ * once. Making a typed array costs more than encoding a small text.
+ */
+export function sharedUtf8(text: string): Uint8Array {
+  // A UTF-16 unit takes at most three octets.
+  if (text.length * 3 > SHARED_BYTES) return encoder.encode(text);
+  return shared.subarray(0, encoder.encodeInto(text, shared).written);
 }
 
 /** Whether a parsed value is an object and not null or an array. */

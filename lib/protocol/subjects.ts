@@ -91,7 +91,7 @@ export function resolveReply(
   ownRoot: string,
   requestId: string | null,
 ): string | null {
-  const subject = replyTo.startsWith(`${ownRoot}.responses.`) ? replyTo : withoutFrom(replyTo);
+  const subject = replyTo.startsWith(replyPrefixes(ownRoot)[0]!) ? replyTo : withoutFrom(replyTo);
   return isReplySubject(subject, ownRoot, requestId) ? subject : null;
 }
 
@@ -101,15 +101,26 @@ export function isReplySubject(
   ownRoot: string,
   requestId: string | null,
 ): boolean {
-  for (const root of [ownRoot, withoutFrom(ownRoot), `from.${ownRoot}`]) {
-    const prefix = `${root}.responses.`;
-    if (!subject.startsWith(prefix)) continue;
-    const rest = subject.slice(prefix.length).split(".");
-    if (rest.length !== 2) continue;
-    const [requester, id] = rest as [string, string];
-    if (REPLY_TOKEN.test(requester) && isIdToken(id) && (requestId === null || id === requestId)) {
+  const dot = subject.lastIndexOf(".");
+  const id = subject.slice(dot + 1);
+  if (!isIdToken(id) || (requestId !== null && id !== requestId)) return false;
+  for (const prefix of replyPrefixes(ownRoot)) {
+    if (subject.startsWith(prefix) && REPLY_TOKEN.test(subject.slice(prefix.length, dot))) {
       return true;
     }
   }
   return false;
+}
+
+let prefixesOf = "";
+let prefixes: readonly string[] = [];
+
+/** What a reply subject may begin with; a process has one root, so the last answer is kept. */
+function replyPrefixes(ownRoot: string): readonly string[] {
+  if (prefixesOf !== ownRoot) {
+    const roots = [ownRoot, withoutFrom(ownRoot), `from.${ownRoot}`];
+    prefixes = roots.map((root) => `${root}.responses.`);
+    prefixesOf = ownRoot;
+  }
+  return prefixes;
 }

@@ -3,6 +3,7 @@
  * @module
  */
 import { FlowError } from "../errors.ts";
+import { IdTable } from "../flow/id_table.ts";
 import { hex } from "../flow/ids.ts";
 import type { HttpCall } from "./http_call.ts";
 import type { Responder } from "./responder.ts";
@@ -23,7 +24,7 @@ const MAX_REMEMBERED = 10_000;
 
 /** Everything under way, and what must not begin. */
 export class Executions {
-  readonly #running = new Map<string, Execution[]>();
+  readonly #running = new IdTable<Execution[]>();
   /** Cancelled before they came: id to `performance.now()` until which it counts. */
   readonly #cancelled = new Map<string, number>();
   readonly #rememberMs: number;
@@ -78,6 +79,7 @@ export class Executions {
 
   /** Whether a request was cancelled before it came; asking forgets it. */
   wasCancelled(id: string): boolean {
+    if (this.#cancelled.size === 0) return false;
     const until = this.#cancelled.get(id);
     if (until === undefined) return false;
     this.#cancelled.delete(id);

@@ -73,7 +73,7 @@ export class FrameResponder implements Responder {
     last: boolean,
   ): Promise<void> | void {
     if (this.ended) return;
-    const reason = head.reason === reasonPhrase(head.status) ? NOTHING : latin1(head.reason);
+    const reason = head.hasReason(reasonPhrase(head.status)) ? NOTHING : latin1(head.reason);
     const fields = crossingBlock(head);
     const room = this.#publishHead(
       {

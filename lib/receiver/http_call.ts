@@ -18,8 +18,8 @@ const FRESH_IDLE_MS = 250;
 export interface HttpCallOptions {
   readonly client: UpstreamClient;
   readonly request: HttpPayload;
-  /** The head to send, from `encodeUpstreamHead`. */
-  readonly head: Uint8Array;
+  /** The head to send, from `upstreamHead`. */
+  readonly head: string;
   readonly responder: Responder;
   /** Answers wait here while there is no connection to NATS: their requester may still wait too. */
   readonly gate: ConnectionGate;
@@ -66,7 +66,11 @@ export class HttpCall {
       deadline.cancel();
       onHead();
       if (!gate.open) await gate.wait(answerTimeoutMs);
-      await this.#body(head);
+      const piece = this.#connection!.bufferedBody();
+      const taken = responder.head(head, piece.buffer, piece.start, piece.end, piece.last);
+      if (taken !== undefined) await taken;
+      if (!piece.last) await this.#restOfBody();
+      if (responder.lost) throw new FlowError("nats_down", "The connection to NATS was lost");
       this.#options.client.release(this.#connection!);
       return null;
     } catch (error) {
@@ -108,19 +112,18 @@ export class HttpCall {
     return await connection.readHead(request.method);
   }
 
-  async #body(head: ResponseHead): Promise<void> {
+  async #restOfBody(): Promise<void> {
     const { responder } = this.#options;
     const connection = this.#connection!;
-    let piece = connection.bufferedBody();
-    await responder.head(head, piece.buffer, piece.start, piece.end, piece.last);
-    for (;;) {
-      if (responder.lost) throw new FlowError("nats_down", "The connection to NATS was lost");
-      if (piece.last) return;
+    for (let last = false; !last;) {
+      if (responder.lost) return;
       if (responder.ended) {
         throw new FlowError("canceled", "Nobody waits for the response any more");
       }
-      piece = await connection.readBody();
-      await responder.body(piece.buffer, piece.start, piece.end, piece.last);
+      const piece = await connection.readBody();
+      const taken = responder.body(piece.buffer, piece.start, piece.end, piece.last);
+      if (taken !== undefined) await taken;
+      last = piece.last;
     }
   }
 

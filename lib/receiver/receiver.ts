@@ -28,7 +28,7 @@ import { ConnectionGate } from "./responder.ts";
 import { Responders } from "./responders.ts";
 import { traceHeaders } from "./trace_headers.ts";
 import { UpstreamClient } from "./upstream_client.ts";
-import { encodeUpstreamHead } from "./upstream_request.ts";
+import { upstreamHead } from "./upstream_request.ts";
 
 export interface ReceiverOptions {
   readonly transport: Transport;
@@ -60,7 +60,7 @@ interface Job {
   readonly execution: Execution;
   readonly flow: Flow;
   readonly request: HttpPayload;
-  readonly head: Uint8Array;
+  readonly head: string;
   readonly ttlMs: number;
   readonly arrivedMs: number;
 }
@@ -271,7 +271,7 @@ export class Receiver {
   }
 
   /** @throws {FlowError} the request cannot be sent to any upstream */
-  #upstreamHead(request: HttpPayload): Uint8Array {
+  #upstreamHead(request: HttpPayload): string {
     const { upstream, upstreamHost } = this.#options;
     if (/^https?:\/\//i.test(request.path)) {
       if (!URL.canParse(request.path)) {
@@ -280,7 +280,7 @@ export class Receiver {
       throw new FlowError("target_denied", "This version does not serve proxy requests");
     }
     if (upstream === null) throw new FlowError("no_upstream", "Receiver is missing UPSTREAM_URL");
-    return encodeUpstreamHead(request, {
+    return upstreamHead(request, {
       prefix: upstream.prefix,
       authority: upstream.authority,
       host: upstreamHost,

@@ -24,19 +24,27 @@ export function crosses(head: ResponseHead, i: number): boolean {
   return !isHopByHop(head.id(i)) && !head.isNominated(i);
 }
 
-/** The lines that cross, as they came and in their order. */
+let shared = new Uint8Array(16 * 1024);
+
+/**
+ * The lines that cross, as they came and in their order. The block is in a buffer that all calls share:
+ * good until the next one.
+ */
 export function crossingBlock(head: ResponseHead): Uint8Array {
-  let size = 0;
-  for (let i = 0; i < head.count; i++) {
-    if (crosses(head, i)) size += head.lineEnd(i) - head.lineStart(i);
-  }
-  const block = new Uint8Array(size);
+  const { bytes, count } = head;
+  const most = count === 0 ? 0 : head.lineEnd(count - 1) - head.lineStart(0);
+  if (most > shared.length) shared = new Uint8Array(most);
   let at = 0;
-  for (let i = 0; i < head.count; i++) {
-    if (!crosses(head, i)) continue;
-    const line = head.bytes.subarray(head.lineStart(i), head.lineEnd(i));
-    block.set(line, at);
-    at += line.length;
+  for (let i = 0; i < count;) {
+    if (!crosses(head, i)) {
+      i++;
+      continue;
+    }
+    const start = head.lineStart(i);
+    for (i++; i < count && crosses(head, i);) i++;
+    const run = bytes.subarray(start, head.lineStart(i));
+    shared.set(run, at);
+    at += run.length;
   }
-  return block;
+  return shared.subarray(0, at);
 }

@@ -4,6 +4,7 @@
  */
 import { errorText, FlowError } from "../errors.ts";
 import { BodyDecoder } from "../http1/body.ts";
+import { latin1Into } from "../http1/encode.ts";
 import { HttpSyntaxError } from "../http1/error.ts";
 import type { ResponseHead } from "../http1/head.ts";
 import { parseResponseHead } from "../http1/parse.ts";
@@ -59,10 +60,12 @@ export class UpstreamConnection {
   }
 
   /** Begins an exchange: sends head and body. Write errors show when the response is read. */
-  send(head: Uint8Array, body: Uint8Array | null): void {
+  send(head: string, body: Uint8Array | null): void {
     this.exchanges++;
     this.#reusable = false;
-    this.#writer.write(head);
+    const at = this.#writer.reserve(head.length);
+    latin1Into(head, this.#writer.buffer, at);
+    this.#writer.commit(head.length);
     if (body !== null) this.#writer.write(body);
   }
 
@@ -73,48 +76,51 @@ export class UpstreamConnection {
    * @throws {FlowError} `target_broken`: closed within the head, or no HTTP; `head_too_large`
    */
   async readHead(method: string): Promise<ResponseHead> {
-    for (let interim = 0; interim <= MAX_INTERIM; interim++) {
-      const head = await this.#readOneHead(method, interim > 0);
-      if (head.status === 101) {
-        throw new FlowError("target_broken", "The upstream switched protocols without being asked");
-      }
-      if (head.status >= 200) {
-        this.#decoder = new BodyDecoder(head.framing);
-        this.#reusable = head.keepAlive && head.framing.kind !== "close";
-        return head;
-      }
-    }
-    throw new FlowError("target_broken", "The upstream sent too many interim responses");
-  }
-
-  async #readOneHead(method: string, begun: boolean): Promise<ResponseHead> {
     const reader = this.#reader;
+    let interim = 0;
     this.#scanner.reset();
     try {
       for (;;) {
         const end = reader.unread > 0
           ? this.#scanner.scan(reader.buffer, reader.start, reader.end)
           : -1;
-        if (end >= 0) {
-          const head = parseResponseHead(reader.buffer, reader.start, end, method);
-          reader.start = end;
-          return head;
-        }
-        if (!await reader.more()) {
-          if (reader.unread === 0 && !begun) throw new StaleConnectionError("closed");
+        if (end < 0) {
+          if (await reader.more()) continue;
+          if (reader.unread === 0 && interim === 0) throw new StaleConnectionError("closed");
           throw new FlowError("target_broken", "The upstream closed within its response head");
         }
+        const head = parseResponseHead(reader.buffer, reader.start, end, method);
+        reader.start = end;
+        if (head.status === 101) {
+          throw new FlowError(
+            "target_broken",
+            "The upstream switched protocols without being asked",
+          );
+        }
+        if (head.status >= 200) {
+          this.#decoder = new BodyDecoder(head.framing);
+          this.#reusable = head.keepAlive && head.framing.kind !== "close";
+          return head;
+        }
+        if (++interim > MAX_INTERIM) {
+          throw new FlowError("target_broken", "The upstream sent too many interim responses");
+        }
+        this.#scanner.reset();
       }
     } catch (error) {
-      if (error instanceof FlowError || error instanceof StaleConnectionError) throw error;
-      if (error instanceof HttpSyntaxError) throw this.#syntaxError(error);
-      if (reader.unread === 0 && !begun) {
-        throw new StaleConnectionError(errorText(error), { cause: error });
-      }
-      throw new FlowError("target_broken", `The upstream broke off: ${errorText(error)}`, {
-        cause: error,
-      });
+      throw this.#headError(error, interim > 0);
     }
+  }
+
+  #headError(error: unknown, begun: boolean): Error {
+    if (error instanceof FlowError || error instanceof StaleConnectionError) return error;
+    if (error instanceof HttpSyntaxError) return this.#syntaxError(error);
+    if (this.#reader.unread === 0 && !begun) {
+      return new StaleConnectionError(errorText(error), { cause: error });
+    }
+    return new FlowError("target_broken", `The upstream broke off: ${errorText(error)}`, {
+      cause: error,
+    });
   }
 
   #syntaxError(error: HttpSyntaxError): FlowError {

@@ -4,7 +4,6 @@
  * @module
  */
 import { FlowError } from "../errors.ts";
-import { latin1 } from "../http1/encode.ts";
 import {
   FieldId,
   fieldIdOf,
@@ -28,10 +27,10 @@ export interface UpstreamRules {
 const KEPT = /^(?:host|via|date|forwarded|content-.*|x-forwarded-.*)$/;
 
 /**
- * Encodes the head of a request; its body follows as it is, `Content-Length` long.
+ * The head of a request, one code point per octet; its body follows as it is, `Content-Length` long.
  * @throws {FlowError} `bad_request`: a method, target, name or value that HTTP cannot carry
  */
-export function encodeUpstreamHead(request: HttpPayload, rules: UpstreamRules): Uint8Array {
+export function upstreamHead(request: HttpPayload, rules: UpstreamRules): string {
   const { method, path, fields, body } = request;
   if (!isToken(method)) throw bad("Invalid method");
   if (!isRequestTarget(path)) throw bad("Invalid path");
@@ -67,7 +66,7 @@ export function encodeUpstreamHead(request: HttpPayload, rules: UpstreamRules): 
   }
   if (!hosted) head += hostLine;
   if (!sized && needsLength(request)) head += `Content-Length: ${body?.length ?? 0}\r\n`;
-  return latin1(`${head}\r\n`);
+  return `${head}\r\n`;
 }
 
 /**

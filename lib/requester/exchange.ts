@@ -161,7 +161,8 @@ export class HttpExchange {
       return;
     }
     this.#context.learnLimit(info.peer.maxMsg);
-    this.#bind(info.receiverServiceId, frame.epoch.slice());
+    // A whole response needs no deadline, and its epoch no longer than this call.
+    this.#bind(info.receiverServiceId, frame.fin ? frame.epoch : frame.epoch.slice(), frame.fin);
     this.#next = 1;
     this.#response.start({
       status: head.status,
@@ -173,7 +174,7 @@ export class HttpExchange {
     });
     this.#flow.status = head.status;
     if (frame.fin) {
-      this.#data(1, frame.body, true, isFailureCode(info.code) ? info.code : "ok");
+      this.#take(frame.body, true, isFailureCode(info.code) ? info.code : "ok");
       return;
     }
     this.#ungranted = frame.body.length;
@@ -185,7 +186,7 @@ export class HttpExchange {
     this.#fail("target_broken", message, detail);
   }
 
-  #data(offset: number, body: Uint8Array, fin: boolean, end: FlowEnd = "ok"): void {
+  #data(offset: number, body: Uint8Array, fin: boolean): void {
     if (this.#owner === null || this.#ended) return;
     if (offset > this.#next) {
       this.#owner?.cancel("gap");
@@ -197,6 +198,11 @@ export class HttpExchange {
     if (known > body.length || (known > 0 && known === body.length && !fin)) return;
     const fresh = known === 0 ? body : body.subarray(known);
     this.#heard();
+    this.#take(fresh, fin, "ok");
+  }
+
+  /** Passes body octets that continue at `next` on. */
+  #take(fresh: Uint8Array, fin: boolean, end: FlowEnd): void {
     this.#next += fresh.length;
     this.#flow.receivedBytes += fresh.length;
     this.#response.body(fresh);
@@ -249,11 +255,11 @@ export class HttpExchange {
     return true;
   }
 
-  #bind(serviceId: string, epoch: Uint8Array | null): void {
+  #bind(serviceId: string, epoch: Uint8Array | null, whole = false): void {
     this.#owner = new Owner(this.#context, this.#flow.id, serviceId, epoch);
     this.#flow.peer = this.#owner.serviceId;
     this.#flow.state = "open";
-    this.#heard();
+    if (!whole) this.#heard();
   }
 
   /** Something of the flow came from a natsway peer: its silence is counted anew. */

@@ -1,7 +1,7 @@
 /**
  * How large a request may be. The requester knows the `max_payload` of its own server alone; behind a
- * leaf link there may be servers that take less, and since nats-server 2.10 such a server cuts the
- * link on the first message over its own limit, for everybody. So the receivers are asked first.
+ * leaf link there may be servers that take less, and such a server (2.15.2 does, 2.9.10 does not)
+ * cuts the link on the first message over its own limit, for everybody. So the receivers are asked.
  * @module
  */
 import { newId } from "../flow/ids.ts";

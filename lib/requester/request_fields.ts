@@ -3,7 +3,7 @@
  * http-surface.md section 7, wire-protocol.md section 5).
  * @module
  */
-import { FieldId, isHopByHop } from "../http1/field.ts";
+import { FIELD_NAMES, FieldId, isHopByHop } from "../http1/field.ts";
 import type { RequestHead } from "../http1/head.ts";
 import { asHeaderText, type FieldPair } from "../protocol/envelope.ts";
 
@@ -47,7 +47,8 @@ export function crossingFields(
   rules: FieldRules,
 ): CrossingFields {
   const head: FieldPair[] = [];
-  const headers: Record<string, string> = Object.create(null);
+  // A plain object: JSON.stringify is slow with one that has no prototype.
+  const headers: Record<string, string> = {};
   const trace: FieldPair[] = [];
   const forwarding = new Forwarding(request, clientAddress, rules.forwarded);
   for (let i = 0; i < request.count; i++) {
@@ -64,10 +65,10 @@ export function crossingFields(
     }
     addJoined(headers, request.lowerName(i), value, id);
   }
-  for (const [name, value, id] of forwarding.fields()) {
+  forwarding.addTo((name, value, id) => {
     head.push([name, value]);
-    addJoined(headers, name.toLowerCase(), value, id);
-  }
+    addJoined(headers, FIELD_NAMES[id]!, value, id);
+  });
   if (rules.via !== null) {
     const value = `1.${request.minor} ${rules.via}`;
     head.push(["Via", value]);
@@ -83,12 +84,17 @@ function addJoined(
   id: number,
 ): void {
   const text = asHeaderText(value);
-  const before = headers[lowerName];
+  const before = Object.hasOwn(headers, lowerName) ? headers[lowerName] : undefined;
   // RFC 9110 section 5.3; cookies by RFC 6265 section 5.4.
-  headers[lowerName] = before === undefined
+  const joined = before === undefined
     ? text
     : `${before}${id === FieldId.Cookie ? "; " : ", "}${text}`;
+  if (lowerName !== "__proto__") headers[lowerName] = joined;
+  else Object.defineProperty(headers, lowerName, { ...OWN, value: joined });
 }
+
+/** Of a member whose name an assignment would take for the prototype. */
+const OWN = { configurable: true, enumerable: true, writable: true };
 
 /** Max-Forwards counts for TRACE and OPTIONS alone (RFC 9110 section 7.6.2). */
 function nextMaxForwards(method: string, value: string): string {
@@ -129,22 +135,22 @@ class Forwarding {
     return FORWARDING.has(id);
   }
 
-  *fields(): Iterable<[string, string, number]> {
+  addTo(add: (name: string, value: string, id: number) => void): void {
     if (this.#mode === "off") return;
     const append = this.#mode === "append";
     const host = this.#first(FieldId.Host);
     const before = append ? this.#all(FieldId.XForwardedFor) : "";
     const chain = before === "" ? this.#address : `${before}, ${this.#address}`;
-    yield ["X-Forwarded-For", chain, FieldId.XForwardedFor];
+    add("X-Forwarded-For", chain, FieldId.XForwardedFor);
     const proto = append ? this.#all(FieldId.XForwardedProto) : "";
-    yield ["X-Forwarded-Proto", proto || "http", FieldId.XForwardedProto];
+    add("X-Forwarded-Proto", proto || "http", FieldId.XForwardedProto);
     const toHost = (append ? this.#all(FieldId.XForwardedHost) : "") || host;
-    if (toHost !== "") yield ["X-Forwarded-Host", toHost, FieldId.XForwardedHost];
+    if (toHost !== "") add("X-Forwarded-Host", toHost, FieldId.XForwardedHost);
     const forwarded = append ? this.#all(FieldId.Forwarded) : "";
     // Only where the client side speaks it: two lists of the same hops help nobody.
     if (forwarded !== "") {
       const node = this.#address.includes(":") ? `"[${this.#address}]"` : this.#address;
-      yield ["Forwarded", `${forwarded}, for=${node};proto=http`, FieldId.Forwarded];
+      add("Forwarded", `${forwarded}, for=${node};proto=http`, FieldId.Forwarded);
     }
   }
 

@@ -4,6 +4,7 @@
  */
 import { errorText, FlowError, MessageTooLargeError } from "../errors.ts";
 import { Deadlines } from "../flow/deadlines.ts";
+import { IdTable } from "../flow/id_table.ts";
 import { newId } from "../flow/ids.ts";
 import type { Flow, FlowEnd, FlowRegistry } from "../flow/registry.ts";
 import { isRequestTarget } from "../http1/field.ts";
@@ -59,7 +60,7 @@ export interface RequesterOptions {
 export class Requester {
   readonly #options: RequesterOptions;
   readonly #context: RequesterContext;
-  readonly #exchanges = new Map<string, HttpExchange>();
+  readonly #exchanges = new IdTable<HttpExchange>();
   readonly #poolLimit: PoolLimit;
   readonly #deadlines: Deadlines[];
 
@@ -100,13 +101,13 @@ export class Requester {
   start(): void {
     this.#options.transport.consumePlane("responses", (message) => this.#receive(message));
     this.#options.transport.onConnection((connected) => {
-      if (!connected) { for (const exchange of [...this.#exchanges.values()]) exchange.linkLost(); }
+      if (!connected) { for (const exchange of this.#exchanges.values()) exchange.linkLost(); }
     });
   }
 
   /** Breaks off whatever is still under way, and stops the clocks. */
   stop(): void {
-    for (const exchange of [...this.#exchanges.values()]) {
+    for (const exchange of this.#exchanges.values()) {
       exchange.stop("stopping", "natsway is stopping");
     }
     this.#poolLimit.close();
@@ -266,14 +267,21 @@ export class Requester {
     }
   }
 
+  #lastPeer: PeerInfo | null = null;
+
+  /** What is said of this process; another object only when `max_payload` has changed. */
   #peer(): PeerInfo {
-    return {
-      instance: this.#options.instance,
-      features: FEATURES,
-      maxMsg: this.#options.transport.maxPayload,
-      ttlMs: this.#options.responseTimeoutMs,
-      window: creditSizes(this.#options.transport.maxPayload).initial,
-    };
+    const { maxPayload } = this.#options.transport;
+    if (this.#lastPeer?.maxMsg !== maxPayload) {
+      this.#lastPeer = {
+        instance: this.#options.instance,
+        features: FEATURES,
+        maxMsg: maxPayload,
+        ttlMs: this.#options.responseTimeoutMs,
+        window: creditSizes(maxPayload).initial,
+      };
+    }
+    return this.#lastPeer;
   }
 
   #receive(message: Inbound): void {

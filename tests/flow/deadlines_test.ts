@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Deadlines } from "../../lib/flow/deadlines.ts";
+import { Deadlines, DeadlinesByLength } from "../../lib/flow/deadlines.ts";
 import { within } from "../helpers/wait.ts";
 
 /** Keeps the process awake: the timer of `Deadlines` alone does not. */
@@ -92,5 +92,38 @@ Deno.test("close cancels all, leaks no timer, and a later start still works", as
   deadlines.start(() => done.resolve());
   await awake(done.promise, "a deadline after close");
   assert.equal(ran, 0);
+  deadlines.close();
+});
+
+Deno.test("DeadlinesByLength run each after its own time, unless cancelled", async () => {
+  const deadlines = new DeadlinesByLength();
+  const ended: number[] = [];
+  const done = Promise.withResolvers<void>();
+  const started = performance.now();
+  deadlines.start(200, () => done.resolve());
+  deadlines.start(150, () => ended.push(performance.now() - started));
+  deadlines.start(20.5, () => ended.push(performance.now() - started));
+  deadlines.start(60, () => ended.push(-1)).cancel();
+  await awake(done.promise, "the longest deadline");
+  assert.equal(ended.length, 2);
+  assert.ok(ended[0]! >= 20 && ended[1]! >= 149, String(ended));
+  deadlines.close();
+});
+
+Deno.test("DeadlinesByLength end none before its time, however many lengths there are", async () => {
+  const deadlines = new DeadlinesByLength();
+  const started = performance.now();
+  const waits: Promise<number>[] = [];
+  for (let ms = 1; ms <= 100; ms++) {
+    waits.push(
+      new Promise((resolve) =>
+        deadlines.start(ms, () => resolve(performance.now() - started - ms))
+      ),
+    );
+  }
+  for (const late of await awake(Promise.all(waits), "a hundred deadlines")) {
+    assert.ok(late >= -0.5, String(late));
+  }
+  deadlines.start(60_000, () => assert.fail("it was closed"));
   deadlines.close();
 });

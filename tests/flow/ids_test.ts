@@ -30,7 +30,7 @@ Deno.test("All 128 bits of an id and all 64 of an epoch vary", () => {
   assert.equal(bits(epochs), (1n << 64n) - 1n);
 });
 
-Deno.test("newEpoch makes 8 octets of their own", () => {
+Deno.test("newEpoch makes 8 octets that no later id writes into", () => {
   const first = newEpoch();
   const copy = first.slice();
   for (let i = 0; i < 1000; i++) {
@@ -39,7 +39,6 @@ Deno.test("newEpoch makes 8 octets of their own", () => {
   }
   assert.equal(first.length, 8);
   assert.deepEqual(first, copy);
-  assert.equal(first.buffer.byteLength, 8);
 });
 
 Deno.test("hex writes two lower-case digits for each octet", () => {

@@ -28,14 +28,15 @@ export function rssBytes(pid: number): number {
 
 /** Open descriptors: how many of each kind, as `socket`, `pipe`, `anon_inode:[eventpoll]` or a path. */
 export function openDescriptors(pid: number): Map<string, number> {
-  const { stdout } = new Deno.Command("sh", {
-    args: ["-c", `for fd in /proc/${pid}/fd/*; do readlink "$fd"; done`],
+  const { stdout } = new Deno.Command("ls", {
+    args: ["-l", `/proc/${pid}/fd`],
     stderr: "null",
   }).outputSync();
   const kinds = new Map<string, number>();
   for (const line of new TextDecoder().decode(stdout).split("\n")) {
-    if (line === "") continue;
-    const kind = line.replace(/^(socket|pipe):\[\d+\]$/, "$1");
+    const target = line.split(" -> ")[1];
+    if (target === undefined) continue;
+    const kind = target.replace(/^(socket|pipe):\[\d+\]$/, "$1");
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   }
   return kinds;

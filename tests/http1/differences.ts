@@ -274,10 +274,11 @@ const OTHER: readonly Difference[] = [
         text: "HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\t\r\n\r\n0\r\n\r\n",
       },
     ],
-    explains({ text, theirs, our, their }) {
-      if (our === null || !TAB_BEHIND.test(text)) return false;
+    explains({ text, ours, theirs, our, their }) {
+      if (!TAB_BEHIND.test(text)) return false;
+      const isReframed = their !== null && isChunked(their) && !their.keepAlive; // read to the close
+      if (our === null) return isReframed && ours.end === "refused";
       if (their !== null) {
-        const isReframed = isChunked(our) && !their.keepAlive; // read to the close
         return equalBut(our, their, "keepAlive", "leavesHttp", ...isReframed ? BODY : []);
       }
       return theirs.end === "refused" && /CONTENT_LENGTH|TRANSFER_ENCODING/.test(theirs.fault);
@@ -304,8 +305,7 @@ const OTHER: readonly Difference[] = [
       { side: "request", text: `GET / HTTP/1.1\r\n${HOST}Proxy-Connection: close\r\n\r\n` },
     ],
     explains: ({ our, their }) =>
-      our !== null && their !== null && our.keepAlive !== their.keepAlive &&
-      values(our, "proxy-connection").length > 0 &&
+      our !== null && their !== null && values(our, "proxy-connection").length > 0 &&
       equalBut(our, their, "keepAlive", "leavesHttp"),
   },
   {

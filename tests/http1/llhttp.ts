@@ -39,6 +39,9 @@ const GO_ON = 0;
 const NO_BODY = 1;
 const LEAVE_HTTP = 2;
 
+/** Begins a fault within a message that asks for an upgrade: Node keeps llhttp's error to itself then. */
+export const UNNAMED = "unnamed";
+
 /** Names of the methods that llhttp knows. */
 export const LLHTTP_METHODS: readonly string[] = methods;
 
@@ -96,11 +99,15 @@ export function readWithLlhttp(input: Input): Reading {
     const size = to - from;
     from = to;
     if (result instanceof Error) fault = `${result.code}: ${result.reason}`;
-    // Within a message that asks for an upgrade Node keeps the error to itself.
-    else if (result < size && open !== null) fault = `unnamed: stopped behind ${result} octets`;
+    else if (result < size && open !== null) fault = `${UNNAMED}: stopped behind ${result} octets`;
     if (fault !== "") break;
   }
-  if (fault === "") parser.finish(); // completes what ends with the connection
+  if (fault === "") {
+    // Completes what ends with the connection. Only behind an error it has no fault to find in a message
+    // that is not complete.
+    const isContent = parser.finish() === 0;
+    if (isContent && open !== null) fault = `${UNNAMED}: stopped at the last octet`;
+  }
   parser.close();
   return upToTheClose({
     messages,

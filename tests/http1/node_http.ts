@@ -56,8 +56,7 @@ export class NodeServer {
     const tape = this.#tape = new Tape();
     const { port } = this.#server.address() as net.AddressInfo;
     const socket = net.connect({ port, host: "127.0.0.1", noDelay: true, allowHalfOpen: true });
-    let answers = "";
-    socket.on("data", (data: Buffer) => answers += data.toString("latin1"));
+    socket.on("data", () => {}); // answers are not looked at
     socket.on("error", () => {}); // the server may close with octets unread
     const closed = new Promise<void>((done) => socket.on("close", () => done()));
     const hang = setTimeout(() => {
@@ -67,8 +66,6 @@ export class NodeServer {
     await sendPieces(socket, input);
     await closed;
     clearTimeout(hang);
-    // The server itself answers a request without Host, or with an Expect that it does not know.
-    if (/^HTTP\/1\.1 400 /m.test(answers)) tape.fail({ code: "400", message: "no Host" });
     return tape.reading();
   }
 

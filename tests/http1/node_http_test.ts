@@ -10,17 +10,10 @@ import { latin1 } from "../../lib/http1/encode.ts";
 import { fuzzSlowly } from "../helpers/unit_fuzz.ts";
 import { requireAlike, showInput } from "./compare.ts";
 import { everySample } from "./inputs.ts";
-import { HTTPParser, readWithLlhttp } from "./llhttp.ts";
+import { HTTPParser, readWithLlhttp, UNNAMED } from "./llhttp.ts";
 import { mutateMessage } from "./mutate.ts";
 import { NodeClient, NodeServer } from "./node_http.ts";
-import {
-  everyOctet,
-  type Heard,
-  type Input,
-  type Reading,
-  readWithNatsway,
-  type Side,
-} from "./reading.ts";
+import { everyOctet, type Heard, type Input, type Reading, type Side } from "./reading.ts";
 
 /** What the public interface lets see. */
 interface View {
@@ -81,21 +74,29 @@ async function requireAsNode(node: NodeServer | NodeClient, input: Input): Promi
   const heads = alone.open === null ? alone.messages : [...alone.messages, alone.open];
   const refusedAt = input.side === "response" ? -1 : heads.findIndex(isWithoutHost);
   if (refusedAt < 0) {
-    assert.deepEqual(viewOf(input.side, reading), viewOf(input.side, alone), showInput(input));
+    const seen = viewOf(input.side, reading);
+    const expected = viewOf(input.side, alone);
+    // Of such an error the server tells nobody; and who closes behind an interim answer leaves the client
+    // without the final one.
+    const isInterimLast = alone.end === "clean" &&
+      /^1(?!01)/.test(alone.messages.at(-1)?.start[0] ?? "");
+    if (alone.fault.startsWith(UNNAMED) || isInterimLast) {
+      assert.deepEqual(seen.messages, expected.messages, showInput(input));
+    } else {
+      assert.deepEqual(seen, expected, showInput(input));
+    }
     return;
   }
-  // The server's own rule above its parser, and natsway's as well.
-  assert.equal(reading.end, "refused", showInput(input));
-  const ours = readWithNatsway(input);
-  assert.equal(ours.end, "refused", showInput(input));
-  for (const { messages } of [reading, ours]) {
-    const before = messages.slice(0, refusedAt).map(shown);
-    assert.deepEqual(before, alone.messages.slice(0, refusedAt).map(shown), showInput(input));
-  }
+  // The server's own rule above its parser, and natsway's as well: such a request is not handed out.
+  assert.ok(!reading.messages.some(isWithoutHost), showInput(input));
+  const before = (messages: readonly Heard[]) => messages.slice(0, refusedAt).map(shown);
+  assert.deepEqual(before(reading.messages), before(alone.messages), showInput(input));
 }
 
-function isWithoutHost({ version, fields }: Heard): boolean {
-  return version === "1.1" && !fields.some(([name]) => name.toLowerCase() === "host");
+/** The server hands a CONNECT over as it is. */
+function isWithoutHost({ start, version, fields }: Heard): boolean {
+  return version === "1.1" && start[0] !== "CONNECT" &&
+    !fields.some(([name]) => name.toLowerCase() === "host");
 }
 
 function startNode(side: Side): Promise<NodeServer | NodeClient> {

@@ -14,6 +14,7 @@ import {
   encodeProbe,
   encodeWindow,
 } from "../../lib/protocol/frames.ts";
+import { encodeHello } from "../../lib/protocol/hello.ts";
 import { encodeResponseInfo } from "../../lib/protocol/response_info.ts";
 import { concat, octets } from "../helpers/bytes.ts";
 
@@ -81,6 +82,7 @@ const ENCODED: Readonly<Record<string, Uint8Array>> = {
     serviceId: "edge-a",
     epoch: "a1a2a3a4a5a6a7a8",
   }, NOW),
+  hello: encodeHello({ requestId: ID, replyTo: `from.proxy.responses.edge-a.${ID}` }),
   "response-error": encodeResponseError(
     "Upstream unavailable: the upstream closed",
     "target_broken",

@@ -339,3 +339,36 @@ Deno.test("asHeaderText gives UTF-8 octets as their text, and others as they are
   assert.equal(asHeaderText("\xef\xbb\xbfx"), "\ufeffx");
   assert.equal(asHeaderText("\xfc"), "\xfc");
 });
+
+Deno.test("decodeEnvelope reads the natsway member from where it stands, also when it has seen that one before", () => {
+  const natsway = (json: string, times = 3) => {
+    let last: unknown;
+    for (let i = 0; i < times; i++) {
+      const envelope = decodeEnvelope(octets(json), "", null);
+      assert.ok(envelope.kind === "request", json);
+      last = [envelope.peer, envelope.payload];
+    }
+    return last;
+  };
+  const envelope = text(encodeHttpRequest(request()))!;
+  const payload = {
+    method: "GET",
+    path: "/stock/42?full=1",
+    headers: { accept: "*/*" },
+    body: null,
+  };
+  const head = [["Host", "shop.test"], ["Accept", "*/*"]];
+  assert.deepEqual(natsway(envelope), [PEER, { ...payload, head }]);
+  // The same text, but as a part of the payload: no word of the peer about itself.
+  const start = '{"type":"request","request_id":"1","reply_to":"r","operation":"o",';
+  const inside = `${start}"payload":{"a":1,${NATSWAY}}}`;
+  const value = JSON.parse(`{${NATSWAY}}`).natsway;
+  assert.deepEqual(natsway(inside), [null, { a: 1, natsway: value }]);
+  assert.deepEqual(natsway(`${start}"payload":{"a":",${NATSWAY.replaceAll('"', '\\"')}}"}}`), [
+    null,
+    { a: `,${NATSWAY}}` },
+  ]);
+  for (const broken of [`[${envelope}`, envelope.slice(0, -1), `${envelope}}`, `x${envelope}`]) {
+    assert.equal(decodeEnvelope(octets(broken), "", null).kind, "drop", broken);
+  }
+});

@@ -41,7 +41,7 @@ const GOLDEN: [string, Uint8Array, string, object][] = [
   ],
   [
     "the last data, empty",
-    encodeDataPrefix(EPOCH, 2 ** 53 - 1, true),
+    encodeDataPrefix(EPOCH, 2 ** 53 - 1, true).slice(),
     "01 02 a1 a2 a3 a4 a5 a6 a7 a8 00 1f ff ff ff ff ff ff",
     { type: 1, epoch: EPOCH, offset: 2 ** 53 - 1, fin: true, head: null, body: octets("") },
   ],
@@ -58,7 +58,7 @@ const GOLDEN: [string, Uint8Array, string, object][] = [
       EPOCH,
       { ...HEAD, status: 599, reason: octets("\xe9"), declaredLength: -1 },
       false,
-    ),
+    ).slice(),
     "01 01 a1 a2 a3 a4 a5 a6 a7 a8 00 00 00 00 00 00 00 00 " +
     "02 57 00 02 00 00 00 06 ff ff ff ff ff ff ff ff 01 e9 7b 7d 41 3a 20 62 0d 0a",
     {

@@ -6,11 +6,11 @@ import {
   StaleConnectionError,
   type UpstreamConnection,
 } from "../../lib/receiver/upstream_connection.ts";
-import { latin1, octets } from "../helpers/bytes.ts";
+import { latin1 } from "../helpers/bytes.ts";
 import { envelope, ReceiverRig } from "../helpers/unit_receiver.ts";
 import { answer, startUpstream, type Upstream } from "../helpers/upstream.ts";
 
-const GET = octets("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+const GET = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const never = new AbortController().signal;
 
 class Client implements Disposable {

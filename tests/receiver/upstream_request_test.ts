@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { FlowError } from "../../lib/errors.ts";
 import type { HttpPayload } from "../../lib/protocol/envelope.ts";
-import { encodeUpstreamHead, type UpstreamRules } from "../../lib/receiver/upstream_request.ts";
-import { latin1, octets } from "../helpers/bytes.ts";
+import { upstreamHead, type UpstreamRules } from "../../lib/receiver/upstream_request.ts";
+import { octets } from "../helpers/bytes.ts";
 
 const RULES: UpstreamRules = { prefix: "", authority: "shop.internal:8080", host: "upstream" };
 
 function head(payload: Partial<HttpPayload>, rules: Partial<UpstreamRules> = {}): string {
   const request = { method: "GET", path: "/", fields: [], ordered: true, body: null, ...payload };
-  return latin1(encodeUpstreamHead(request, { ...RULES, ...rules }));
+  return upstreamHead(request, { ...RULES, ...rules });
 }
 
 Deno.test("Fields of a natsway peer go in their order and case, Host where it stood", () => {
