@@ -115,7 +115,7 @@ export class LaneSender {
    * Sends the head with what it may hold of `buffer[start..end)`; returns how much that is. Later
    * bytes follow by `offer`. With `last`, and if `isFirst` and all of it fits, that is the whole lane:
    * nothing is kept or acknowledged.
-   * @param prefix a HEAD frame without its body; kept and changed
+   * @param prefix a HEAD frame without its body; changed, and copied if it has to be kept
    * @param isFirst nothing of this flow was published before
    */
   head(
@@ -144,7 +144,7 @@ export class LaneSender {
           2 + size;
       return { taken: size, whole: true };
     }
-    this.#head = prefix;
+    this.#head = prefix.slice();
     this.#headIsFirst = isFirst;
     this.#kept.setExtra(prefix.length);
     const taken = Math.min(most, this.#kept.roomBytes);

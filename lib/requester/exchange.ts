@@ -40,9 +40,9 @@ export interface ExchangeOptions {
   readonly replyTo: string;
   /**
    * Sends the request again under a new id, since the receiver that got it cannot carry it; false when
-   * that has been tried often enough. Absent where every receiver can.
+   * that is not to be done, or has been done often enough.
    */
-  readonly sendAgain?: () => boolean;
+  readonly sendAgain: () => boolean;
 }
 
 /** An exchange from its publish to its end. */
@@ -240,15 +240,13 @@ export class HttpExchange {
 
   /** Hands the request to another exchange, or says why it cannot be carried. */
   #sendAgain(): boolean {
-    const { sendAgain } = this.#options;
-    if (sendAgain === undefined) return false;
     const { serviceId } = this.#owner!;
     this.#response.onGone = null;
     this.#finish("peer_lacks", `${serviceId} does not know natsway's operations`);
-    if (!sendAgain()) {
+    if (!this.#options.sendAgain()) {
       const message =
-        "Only receivers that cannot carry this request were found: with PEERS=mixed " +
-        "it needs a natsway receiver in the pool";
+        "Only nats-proxy receivers were found, which cannot carry this request: have " +
+        "natsway receivers alone, or at least one and PEERS=mixed";
       this.#flow.status = FAILURES.peer_lacks.http;
       answerFailure(this.#response, "peer_lacks", message);
     }

@@ -241,7 +241,7 @@ export class Requester {
     }
     flow.sentBytes = body?.length ?? 0;
     const sendAgain = () => {
-      if (again >= MAX_AGAIN || response.ended) return false;
+      if (peers !== "mixed" || again >= MAX_AGAIN || response.ended) return false;
       this.#publish(outgoing, again + 1);
       return true;
     };
@@ -249,7 +249,7 @@ export class Requester {
       flow,
       response,
       replyTo,
-      ...(peers === "mixed" ? { sendAgain } : {}),
+      sendAgain,
     });
     this.#exchanges.set(id, exchange);
     try {

@@ -301,13 +301,13 @@ Deno.test("PEERS=mixed: a cancel without an owner goes on the request's own subj
   assert.equal(more.length, 0);
 });
 
-Deno.test("Without PEERS=mixed that refusal is an answer like any other", async () => {
+Deno.test("Without PEERS=mixed that refusal ends the request at once with the cause", async () => {
   using rig = new RequesterRig();
   const sent = rig.send("PROPFIND /x HTTP/1.1\r\nHost: a\r\n\r\n");
   refuse(rig, sent);
   const text = withoutDate(await sent.client.text());
-  assert.ok(text.startsWith("HTTP/1.1 503 Service Unavailable\r\n"), text);
-  assert.ok(text.endsWith('{"error":"No handler registered for operation=natsway_http"}'), text);
+  assert.ok(text.startsWith("HTTP/1.1 502 Bad Gateway\r\n"), text);
+  assert.match(text, /PEERS=mixed.*"code":"peer_lacks"/);
 });
 
 Deno.test("PEERS=mixed: another 503 of a receiver is passed on whole", async () => {
