@@ -122,8 +122,9 @@ export class KeptBytes {
     const want = Math.max(wantBytes, (this.#end - this.#start) / 2);
     let size = SMALLEST_BUFFER_BYTES;
     while (size < want && size < LARGEST_CHUNK_BYTES) size *= 2;
-    const affordable = this.#affordableBytes;
-    while (size > affordable && size > SMALLEST_BUFFER_BYTES) size /= 2;
+    // With little budget small ones, so that each acknowledgement makes room again.
+    const most = this.#affordableBytes / 2;
+    while (size > most && size > SMALLEST_BUFFER_BYTES) size /= 2;
     const last = this.#chunks.at(-1);
     const start = last === undefined ? this.#end : last.start + last.used;
     const chunk: Chunk = { buffer: takeBuffer(size), start, used: 0 };

@@ -91,7 +91,7 @@ export function recordedOutput(): { wire: RecordedWire; output: LaneOutput } {
 export class RecordedApp implements LaneApp {
   readonly seen: string[] = [];
   bytes: Uint8Array = new Uint8Array(0);
-  end: LaneEnd | null = null;
+  #end: LaneEnd | null = null;
 
   head(): void {
     this.seen.push("head");
@@ -112,7 +112,12 @@ export class RecordedApp implements LaneApp {
 
   ended(end: LaneEnd): void {
     this.seen.push(`ended ${end.reason}${end.byPeer ? " by peer" : ""}`);
-    this.end = end;
+    this.#end = end;
+  }
+
+  /** A call, so that the compiler does not take an earlier answer for the last one. */
+  end(): LaneEnd | null {
+    return this.#end;
   }
 }
 

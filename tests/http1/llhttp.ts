@@ -45,6 +45,9 @@ export const UNNAMED = "unnamed";
 /** Names of the methods that llhttp knows. */
 export const LLHTTP_METHODS: readonly string[] = methods;
 
+/** One for all, as node:http uses its parsers again: a new one for each input would be slow to free. */
+const parser = new HTTPParser();
+
 /** Reads a connection with llhttp, strict in all things, as node:http uses it. */
 export function readWithLlhttp(input: Input): Reading {
   const { side, bytes, requestMethod = "GET", cuts = [] } = input;
@@ -52,7 +55,6 @@ export function readWithLlhttp(input: Input): Reading {
   let open: OpenMessage | null = null;
   let fields: [string, string][] = [];
   let isBegun = false;
-  const parser = new HTTPParser();
   parser.initialize(side === "request" ? Parser.REQUEST : Parser.RESPONSE, {}, MAX_HEAD_BYTES);
   parser[Parser.kOnMessageBegin] = () => {
     fields = [];
@@ -108,7 +110,6 @@ export function readWithLlhttp(input: Input): Reading {
     const isContent = parser.finish() === 0;
     if (isContent && open !== null) fault = `${UNNAMED}: stopped at the last octet`;
   }
-  parser.close();
   return upToTheClose({
     messages,
     open: fault === "" ? open : null,

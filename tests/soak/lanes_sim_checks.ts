@@ -56,6 +56,8 @@ export class Checks {
   #idleControl = 0;
   #lastControl = 0;
   #lastAt = 0;
+  #lastDelivered = 0;
+  #wasIdle = false;
   longestStallMs = 0;
   memoryShare = 0;
 
@@ -100,12 +102,16 @@ export class Checks {
         this.#head(pair, receiver, broken);
       }
     }
-    if (live && !moving && !broken && s.flows === 1 && s.second === 0) {
+    const delivered = this.deliveredBytes;
+    const idle = live && !moving && delivered === this.#lastDelivered;
+    if (idle && this.#wasIdle && !broken && s.flows === 1 && s.second === 0) {
       this.#idleMs += now - this.#lastAt;
       this.#idleControl += link.traffic.control - this.#lastControl;
     }
     this.#lastControl = link.traffic.control;
     this.#lastAt = now;
+    this.#lastDelivered = delivered;
+    this.#wasIdle = idle;
   }
 
   /** When all is over, or the horizon is reached. */
@@ -275,6 +281,7 @@ function stallBoundMs(s: Schedule): number {
     return 2.4 * Math.max(PEER_TIMEOUT_MS, 2 * FIRST_WINDOW_BYTES / s.bytesPerMs);
   }
   if (s.largeLost !== 0) return 2 * PEER_TIMEOUT_MS;
+  if (s.loss > 0.25) return 3 * PEER_TIMEOUT_MS;
   if (s.loss > 0.1) return 2 * PEER_TIMEOUT_MS + 6000;
   if (s.loss > LIVABLE_LOSS) return PEER_TIMEOUT_MS + 6000;
   return s.flows > 1 ? 11_000 : 7000;

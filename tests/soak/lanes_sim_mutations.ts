@@ -76,5 +76,4 @@ export const BROKEN_RULES: Readonly<Record<string, BrokenRule>> = {
   },
   "probes are rare": { class: "head", mutation: { times: { probeMs: 10_000 } } },
   "the budget is not kept": { class: "budget", mutation: { extraBudget: 4 * 1024 * 1024 } },
-  "probes are sent all the time": { class: "restart", mutation: { times: { probeMs: 50 } } },
 };

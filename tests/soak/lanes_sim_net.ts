@@ -133,7 +133,10 @@ export class Link {
       traffic.reordered++;
       put(random.between(0, s.reorderMs), false);
     } else put(0, true);
-    if (random.chance(s.duplicate)) put(random.between(0, 300), false);
+    if (random.chance(s.duplicate)) {
+      traffic.reordered++; // the copy may overtake what was sent behind
+      put(random.between(0, 300), false);
+    }
     if (s.lateDuplicate > 0 && random.chance(s.lateDuplicate)) {
       put(random.between(5000, 45_000), false);
     }

@@ -226,7 +226,8 @@ const FILL: Readonly<Record<ScheduleClass, Fill>> = {
     if (r.chance(0.2)) s.second = r.chance(0.5) ? 1 : 2;
   },
   slowlink: (s, r) => {
-    s.bytesPerMs = r.chance(0.5) ? r.between(4, 25) : r.between(3, 125);
+    // A first window that takes longer than PEER_TIMEOUT would be silence.
+    s.bytesPerMs = r.chance(0.5) ? r.between(5, 25) : r.between(5, 125);
     s.loss = r.chance(0.2) ? 0 : r.between(0, 0.03);
     s.delayMaxMs = r.chance(0.5) ? 5 : 200;
     s.horizonMs = 400_000;
