@@ -43,7 +43,7 @@ export interface Services {
 /** The real ones, loaded when needed: `--help` and `settings` load no NATS client. */
 const SERVICES: Services = {
   async runService(config, logger) {
-    return await (await import("./service.ts")).runService(config, logger);
+    return await (await import("./run.ts")).runService(config, logger);
   },
   async runDemo(options, io, config, logger) {
     return await (await import("./demo/demo.ts")).runDemo(options, io, config, logger);

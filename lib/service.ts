@@ -3,9 +3,6 @@
  * @module
  */
 import type { Config } from "./config/settings.ts";
-import { type EmbeddedServer, startNatsServer } from "./embedded/server.ts";
-import { findNatsServer } from "./embedded/find.ts";
-import { ExitCode } from "./errors.ts";
 import { FlowRegistry } from "./flow/registry.ts";
 import { newId } from "./flow/ids.ts";
 import { answerError, answerFailure } from "./ingress/answers.ts";
@@ -18,7 +15,6 @@ import { withFields } from "./observe/log.ts";
 import { planePatterns, type Roots } from "./protocol/subjects.ts";
 import { Receiver } from "./receiver/receiver.ts";
 import { Requester } from "./requester/requester.ts";
-import { untilSignal } from "./signals.ts";
 import { linkSettings } from "./transport/settings.ts";
 import { connectCore, type CoreTransport } from "./transport/core.ts";
 
@@ -37,6 +33,9 @@ export class Service {
   readonly #app: LocalApp;
   #stopping = false;
   #wasReady = false;
+  #subscribed = false;
+  /** Counts connections, so that a late answer of an earlier one is not taken for this one's. */
+  #connection = 0;
   #stopped: Promise<void> | null = null;
   #readyWaiters: (() => void)[] = [];
 
@@ -68,8 +67,8 @@ export class Service {
     this.#receiver = role === "receiver" ? this.#makeReceiver(roots, instance) : null;
     this.#requester?.start();
     this.#receiver?.start();
-    this.#transport.onConnection(() => this.#reportReadiness());
-    this.#reportReadiness();
+    this.#transport.onConnection((connected) => this.#connectionChanged(connected));
+    this.#connectionChanged(this.#transport.connected);
   }
 
   /** `host:port` of the HTTP port. */
@@ -90,9 +89,11 @@ export class Service {
     const transport = this.#transport.status();
     const reason = this.#stopping
       ? "stopping"
-      : transport.connected
-      ? deniedReason(transport.planesDenied)
-      : `not connected to NATS: ${transport.lastError ?? "connecting"}`;
+      : !transport.connected
+      ? `not connected to NATS: ${transport.lastError ?? "connecting"}`
+      : !this.#subscribed
+      ? "subscribing"
+      : deniedReason(transport.planesDenied);
     const serving = reason === null;
     return {
       role,
@@ -271,6 +272,21 @@ export class Service {
     });
   }
 
+  /** In service only once the server has taken the subscriptions: a round trip behind them tells. */
+  #connectionChanged(connected: boolean): void {
+    this.#subscribed = false;
+    this.#reportReadiness();
+    if (!connected) return;
+    const connection = ++this.#connection;
+    this.#transport.flush().then(() => {
+      if (connection !== this.#connection || !this.#transport.connected) return;
+      this.#subscribed = true;
+      this.#reportReadiness();
+    }, () => {
+      // The connection is gone again; the next one reports itself.
+    });
+  }
+
   #reportReadiness(): void {
     const { reason, transport } = this.view();
     const ready = reason === null;
@@ -286,91 +302,6 @@ export class Service {
     for (const waiter of this.#readyWaiters.splice(0)) waiter();
   }
 }
-
-/**
- * Runs a role until a signal ends it: the first SIGINT or SIGTERM stops it in order, the second at once.
- * @returns the exit code
- * @throws {StartError} it cannot start
- */
-export async function runService(config: Config, logger: Logger): Promise<number> {
-  // Before anything runs: a signal while starting must end what has begun.
-  const signal = untilSignal();
-  let embedded: EmbeddedServer | null = null;
-  try {
-    if (config.embeddedNatsEnabled) {
-      embedded = await unlessSignalled(signal.first, (abort) => {
-        return startEmbedded(config, logger, abort);
-      });
-      if (embedded === null) return ExitCode.Ok;
-    }
-    return await serve(new Service(config, logger), embedded, signal, logger);
-  } finally {
-    await embedded?.stop();
-    signal.release();
-  }
-}
-
-/** What `start` resolves to, or null when the signal came first and ended it. */
-async function unlessSignalled<T>(
-  signalled: Promise<void>,
-  start: (abort: AbortSignal) => Promise<T>,
-): Promise<T | null> {
-  const abort = new AbortController();
-  let aborted = false;
-  signalled.then(() => {
-    aborted = true;
-    abort.abort();
-  });
-  try {
-    return await start(abort.signal);
-  } catch (error) {
-    if (aborted) return null;
-    throw error;
-  }
-}
-
-/** Finds and starts a nats-server as the settings say. */
-export async function startEmbedded(
-  config: Config,
-  logger: Logger,
-  signal: AbortSignal,
-): Promise<EmbeddedServer> {
-  const found = await findNatsServer({
-    binary: config.embeddedNatsBinary,
-    downloadUrl: config.embeddedNatsDownloadUrl,
-    isTerminal: Deno.stderr.isTerminal(),
-    onProgress: (text) => Deno.stderr.writeSync(new TextEncoder().encode(text)),
-    logger,
-    signal,
-  });
-  const listen = config.embeddedNatsListen.authority;
-  return await startNatsServer({ binary: found.path, listen, logger, signal });
-}
-
-async function serve(
-  service: Service,
-  embedded: EmbeddedServer | null,
-  signal: ReturnType<typeof untilSignal>,
-  logger: Logger,
-): Promise<number> {
-  const died = embedded === null ? NEVER : embedded.died.then((message) => {
-    logger.error(message);
-    return ExitCode.CannotStart;
-  });
-  const early = await Promise.race([died, signal.first.then(() => null)]);
-  if (early !== null) {
-    await service.stop(0);
-    return early;
-  }
-  const stopped = service.stop().then(() => ExitCode.Ok);
-  const atOnce = signal.second.then(() => {
-    logger.warn("second signal: ending at once");
-    return ExitCode.Failure;
-  });
-  return await Promise.race([stopped, atOnce, died]);
-}
-
-const NEVER = new Promise<never>(() => {});
 
 /** Whether `ms` passed before the work was done. */
 async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
