@@ -15,8 +15,8 @@ import { decodeResponseInfo } from "../../lib/protocol/response_info.ts";
 import { fuzz, mutateJson, mutateOctets } from "../helpers/unit_fuzz.ts";
 import { MESSAGES, RESPONSE_INFO } from "./protocol_messages.ts";
 
-Deno.test("Any message is read or refused by every reader, and gives no more than it had", () => {
-  fuzz(0, (random) => {
+Deno.test("Any message is read or refused by every reader, and gives no more than it had", async () => {
+  await fuzz(0, (random) => {
     let data = random.pick(MESSAGES);
     data = random.below(4) === 0 ? mutateOctets(data, random) : mutateJson(data, random);
     const headers = random.below(4) > 0 ? null : mutateOctets(
@@ -56,8 +56,8 @@ Deno.test("Any message is read or refused by every reader, and gives no more tha
   });
 });
 
-Deno.test("Any value can be asked for a peer", () => {
-  fuzz(1_000_003, (random) => {
+Deno.test("Any value can be asked for a peer", async () => {
+  await fuzz(1_000_003, (random) => {
     const text = new TextDecoder().decode(mutateJson(RESPONSE_INFO, random));
     let value: unknown = text;
     try {

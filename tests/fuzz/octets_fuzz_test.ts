@@ -30,8 +30,8 @@ function someOctets(random: Random, most: number): Uint8Array {
   return encoder.encode(text);
 }
 
-Deno.test("Every body comes back from a chunk and from an envelope, octet for octet", () => {
-  fuzz(4_000_003, (random) => {
+Deno.test("Every body comes back from a chunk and from an envelope, octet for octet", async () => {
+  await fuzz(4_000_003, (random) => {
     const body = someOctets(random, 200);
     const event = decodeEvent(encodeResponseChunk(body));
     assert.ok(event?.type === "response_chunk");
@@ -67,8 +67,8 @@ Deno.test("Every body comes back from a chunk and from an envelope, octet for oc
   });
 });
 
-Deno.test("Base64 of any octets comes back, and any text is decoded strictly or not at all", () => {
-  fuzz(5_000_003, (random) => {
+Deno.test("Base64 of any octets comes back, and any text is decoded strictly or not at all", async () => {
+  await fuzz(5_000_003, (random) => {
     const bytes = random.bytes(random.below(60));
     const coded = encodeBase64(bytes);
     assert.equal(coded.length, base64Length(bytes.length));
@@ -82,8 +82,8 @@ Deno.test("Base64 of any octets comes back, and any text is decoded strictly or 
   });
 });
 
-Deno.test("A header of any octets comes back from Ruby's form when it is UTF-8", () => {
-  fuzz(6_000_003, (random) => {
+Deno.test("A header of any octets comes back from Ruby's form when it is UTF-8", async () => {
+  await fuzz(6_000_003, (random) => {
     const octets = someOctets(random, 40);
     const value = Array.from(octets, (octet) => String.fromCharCode(octet)).join("");
     const payload = readHttpPayload({

@@ -9,7 +9,7 @@ import { fuzz, mutateOctets } from "../helpers/unit_fuzz.ts";
 
 const encoder = new TextEncoder();
 
-Deno.test("Whatever the reply subject, what may be used can be published to and stays in its plane", () => {
+Deno.test("Whatever the reply subject, what may be used can be published to and stays in its plane", async () => {
   const pieces = [
     "from.",
     "proxy",
@@ -24,7 +24,7 @@ Deno.test("Whatever the reply subject, what may be used can be published to and 
     "\0",
     "to.",
   ];
-  fuzz(7_000_003, (random) => {
+  await fuzz(7_000_003, (random) => {
     const subject = random.below(2) === 0
       ? Array.from({ length: random.below(10) }, () => random.pick(pieces)).join("")
       : new TextDecoder().decode(

@@ -32,6 +32,9 @@ export function everySample(side: Side): readonly Sample[] {
   return [...wholeMessages(side), ...others.filter((sample) => sample.side === side)];
 }
 
+/** Stands for any octet in `PLACES`. */
+export const OCTET = "\ufffd";
+
 const HOST = "Host: app.example\r\n";
 const CHUNKED = "Transfer-Encoding: chunked\r\n";
 
@@ -54,8 +57,12 @@ export const AGREED: Record<Side, readonly string[]> = {
     `GET /caf\xe9 HTTP/1.1\r\n${HOST}\r\n`,
     `GET /a"<>\\^\`{|}# HTTP/1.1\r\n${HOST}\r\n`,
     `GET / HTTP/1.1\r\n${HOST}Connection: x, close\r\n\r\nGET /2 HTTP/1.1\r\n${HOST}\r\n`,
+    `GET / HTTP/1.1\r\n${HOST}Connection: close , x\r\n\r\nGET /2 HTTP/1.1\r\n${HOST}\r\n`,
     `GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /2 HTTP/1.0\r\n\r\n`,
+    `GET / HTTP/1.1\r\n${HOST}Connection: upgrade\r\nUpgrade:\r\n\r\nGET /2 HTTP/1.1\r\n${HOST}\r\n`,
+    `GET / HTTP/1.1\r\n${HOST}Connection: upgrade\r\nUpgrade: x\r\n\r\nGET /2 HTTP/1.1\r\n\r\n`,
     `POST / HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabcGET`,
+    `POST / HTTP/1.1\r\n${HOST}Content-Length:\r\n\r\n`,
     `POST / HTTP/1.1\r\n${HOST}Content-Length: +3\r\n\r\nabc`,
     `POST / HTTP/1.1\r\n${HOST}Content-Length: 3, 3\r\n\r\nabc`,
     `POST / HTTP/1.1\r\n${HOST}Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc`,
@@ -72,6 +79,9 @@ export const AGREED: Record<Side, readonly string[]> = {
       "3\r\nabc0\r\n\r\n",
       "3\nabc\r\n0\r\n\r\n",
       "3\r\nabc\n0\r\n\r\n",
+      "3\r\nabc\rX0\r\n\r\n",
+      "0\r\nContent-Length: 5\r\n\r\n",
+      "0\r\nTransfer-Encoding: chunked\r\n\r\n",
       "3 \r\nabc\r\n0\r\n\r\n",
       "0x3\r\nabc\r\n0\r\n\r\n",
       "3;a\nb\r\nabc\r\n0\r\n\r\n",
@@ -102,3 +112,61 @@ export const AGREED: Record<Side, readonly string[]> = {
     `HTTP/1.1 200 OK\r\n${CHUNKED}\r\n3\r\nab`,
   ],
 };
+
+/** Texts in which any octet may stand for `OCTET`: each place where a parser has to tell octets apart. */
+export const PLACES: Record<Side, readonly string[]> = {
+  request: [
+    ...["%GET /", "G%T /", "GET%/", "GET /%", "GET /a%b", "GET / %", "GET %/"],
+    ...["CONNECT a%:1", "CONNECT a:%1", "GET http:/%/a", "GET http://a%b/"],
+  ].map((line) => `${line} HTTP/1.1\r\n${HOST}\r\n`)
+    .concat(
+      ["HTT%/1.1", "HTTP%1.1", "HTTP/%.1", "HTTP/1%1", "HTTP/1.%", "HTTP/1.1%", "HTTP/1.1\r%"]
+        .map((version) => `GET / ${version}\r\n${HOST}\r\n`),
+      [
+        ...["%A: b", "A%: b", "A%B: c", "A:%b", "A: b%c", "A: b%", "A: b\r%", "%", "A: b\r\n%"],
+        ...["Content-Length: %3", "Content-Length: 3%", "Transfer-Encoding: chunked%"],
+        ...["Transfer-Encoding: %chunked", "Connection: close%", "Connection: close%x"],
+        "Connection: upgrade\r\nUpgrade: %",
+      ].map((line) => `POST / HTTP/1.1\r\n${HOST}${line}\r\n\r\n3\r\nabc\r\n0\r\n\r\n`),
+      ["a%b", "[::%]", "a:%", "%"].map((host) => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`),
+      [
+        ...["%\r\n", "3%\r\nabc\r\n", "%3\r\nabc\r\n", "3\r%abc\r\n", "3\r\nabc%\n"],
+        ...[
+          "3\r\nabc\r%",
+          "3\r\nabc\r\n%",
+          "3;%\r\nabc\r\n",
+          "3;a%b\r\nabc\r\n",
+          "3;a=%\r\nabc\r\n",
+        ],
+        ...[
+          '3;a="%"\r\nabc\r\n',
+          "0%\r\n\r\n",
+          "0\r\n%\r\n",
+          "0\r\nX%: y\r\n\r\n",
+          "0\r\nX: y%\r\n\r\n",
+        ],
+        ...["0\r\n\r%", "0\r\nX: y\r%"],
+      ].map((body) => `POST / HTTP/1.1\r\n${HOST}${CHUNKED}\r\n${body}0\r\n\r\n`),
+    ).map(withPlace),
+  response: [
+    ...[
+      "%HTTP/1.1 200 OK",
+      "HTTP/1.1%200 OK",
+      "HTTP/1.1 %00 OK",
+      "HTTP/1.1 20% OK",
+      "HTTP/1.1 200%",
+    ],
+    ...[
+      "HTTP/1.1 200%OK",
+      "HTTP/1.1 200 %",
+      "HTTP/1.1 200 O%K",
+      "HTTP/1.1 200 OK%",
+      "HTTP/1.1 200 OK\r%",
+    ],
+    ...["HTTP/1.1 200 OK\r\n%A: b", "HTTP/1.1 200 OK\r\nA%B: c", "HTTP/1.1 200 OK\r\nA: b%c"],
+  ].map((line) => withPlace(`${line}\r\nContent-Length: 2\r\n\r\nok`)),
+};
+
+function withPlace(text: string): string {
+  return text.replace("%", OCTET);
+}

@@ -10,7 +10,7 @@ import assert from "node:assert/strict";
 import { latin1 } from "../../lib/http1/encode.ts";
 import { divergence, explain, JUDGED_LATER, requireAlike } from "./compare.ts";
 import { DIFFERENCES } from "./differences.ts";
-import { AGREED, wholeMessages } from "./inputs.ts";
+import { AGREED, OCTET, PLACES, wholeMessages } from "./inputs.ts";
 import { LLHTTP_METHODS, readWithLlhttp } from "./llhttp.ts";
 import { everyOctet, type Input, readWithNatsway, type Side } from "./reading.ts";
 
@@ -35,6 +35,21 @@ for (const side of ["request", "response"] as const) {
           );
         }
         requireAlikeAtEveryCut(input);
+      }
+    }
+  });
+}
+
+for (const side of ["request", "response"] as const) {
+  Deno.test(`Any octet at each place of a ${side} is read as llhttp reads it`, () => {
+    for (const place of PLACES[side]) {
+      assert.ok(place.includes(OCTET), place);
+      for (let octet = 0; octet < 256; octet++) {
+        const bytes = latin1(place.replace(OCTET, String.fromCharCode(octet)));
+        for (const cuts of [[], everyOctet(bytes)]) {
+          const input = { side, bytes, cuts };
+          requireAlike(input, readWithLlhttp(input));
+        }
       }
     }
   });

@@ -79,7 +79,7 @@ async function requireAsNode(node: NodeServer | NodeClient, input: Input): Promi
     // Of such an error the server tells nobody; and who closes behind an interim answer leaves the client
     // without the final one.
     const isInterimLast = alone.end === "clean" &&
-      /^1(?!01)/.test(alone.messages.at(-1)?.start[0] ?? "");
+      /^1(?!01)\d\d$/.test(alone.messages.at(-1)?.start[0] ?? "");
     if (alone.fault.startsWith(UNNAMED) || isInterimLast) {
       assert.deepEqual(seen.messages, expected.messages, showInput(input));
     } else {
@@ -111,7 +111,7 @@ function viewOf(side: Side, reading: Reading): View {
   const messages: unknown[] = [];
   for (const message of reading.messages) {
     messages.push(shown(message));
-    const isLast = side === "request" ? message.leavesHttp : !/^1/.test(message.start[0]);
+    const isLast = side === "request" ? message.leavesHttp : !/^1\d\d$/.test(message.start[0]);
     if (isLast) return { messages, open: null, refused: false };
   }
   const open = reading.open === null ? null : shown(reading.open);
