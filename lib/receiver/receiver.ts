@@ -233,7 +233,7 @@ export class Receiver {
     let flow: Flow | null = null;
     try {
       flow = registry.open(requestId, "http", request.method, request.path);
-      flow.peer = peer?.instance ?? "";
+      flow.peer = requesterOf(subject);
       flow.sentBytes = request.body?.length ?? 0;
       const head = this.#upstreamHead(request);
       const execution: Execution = {
@@ -335,4 +335,10 @@ export class Receiver {
     }
     this.#executions.cancel(cancel.requestId, cancel.epoch, cancel.reason);
   }
+}
+
+/** SERVICE_ID of the requester: the last but one token of its reply subject. */
+function requesterOf(subject: string): string {
+  const end = subject.lastIndexOf(".");
+  return subject.slice(subject.lastIndexOf(".", end - 1) + 1, end);
 }
