@@ -133,10 +133,11 @@ export class Service {
 
   #listen(): void {
     const { listenHost, port, adminListen } = this.#config;
-    const main = this.#serve(listenHost, port, (request) => this.#handle(request));
+    const main = this.#serve("PORT", listenHost, port, (request) => this.#handle(request));
     this.#logger.info("listening", { address: showAddress(main.hostname, main.port) });
     if (adminListen === null) return;
     const admin = this.#serve(
+      "ADMIN_LISTEN",
       adminListen.hostname,
       adminListen.port,
       (request) => void serveLocal(this.#app, request),
@@ -146,7 +147,12 @@ export class Service {
     });
   }
 
-  #serve(hostname: string, port: number, handler: (request: IngressRequest) => void): HttpServer {
+  #serve(
+    setting: string,
+    hostname: string,
+    port: number,
+    handler: (request: IngressRequest) => void,
+  ): HttpServer {
     const { serviceRole: role, maxConnections, maxHeaderBytes } = this.#config;
     const { headerTimeoutMs, keepaliveTimeoutMs } = this.#config;
     const logger = this.#logger;
@@ -156,6 +162,7 @@ export class Service {
         hostname,
         port,
         role,
+        setting,
         maxConnections,
         maxHeaderBytes,
         headerTimeoutMs,

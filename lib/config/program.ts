@@ -119,6 +119,10 @@ class NatswayCommand extends Command {
   }
 }
 
+const ALL_NOTE = "All settings of `natsway --help` apply here too, as flags and variables.";
+const DEMO_NOTE =
+  "The demo brings its own NATS and upstream and listens on loopback, on PORT if that is free. The " +
+  "other settings of `natsway --help` apply, as flags and variables.";
 const SETTINGS_NOTE =
   "Every setting is a flag and an environment variable: --nats-url is NATS_URL. " +
   "Precedence: flag, environment, --env-file, default (in brackets). Empty means unset. " +
@@ -151,7 +155,7 @@ class NatswayHelp extends Help {
     }
     if (!options.some((option) => option instanceof ValueOption)) {
       blocks.push(
-        wrap("All settings of `natsway --help` apply here too, as flags and variables.", 0),
+        wrap(command.name() === "demo" ? DEMO_NOTE : ALL_NOTE, 0),
       );
     }
     const codes = EXIT_CODES.map(([code, meaning]) => `  ${code}  ${meaning}`);

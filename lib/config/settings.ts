@@ -250,7 +250,7 @@ export const SETTINGS = {
   }),
   headerTimeoutMs: setting("HEADER_TIMEOUT", seconds(), 10_000, {
     group: "Timeouts",
-    help: "Longest time for a head, from its first octet",
+    help: "Longest time for a head, from its first octet; also for each wait within a body",
   }),
   keepaliveTimeoutMs: setting("KEEPALIVE_TIMEOUT", seconds(), 75_000, {
     group: "Timeouts",

@@ -46,6 +46,8 @@ export interface ConnectionOptions {
   /** From our end of output to the close, while unread input is thrown away. */
   readonly lingerDeadlines: Deadlines;
   readonly handler: RequestHandler;
+  /** Told of each thing that was refused before it was a request; for the log. */
+  readonly onRefused?: (refused: { status: number; code: string; reason: string }) => void;
 }
 
 /** The part of `Deno.Conn` that a connection uses. */
@@ -231,6 +233,8 @@ export class ClientConnection {
 
   /** Answers something that is no request; the connection ends behind it. */
   #refuse(fault: Fault): Promise<ResponseEnd> {
+    const { status } = fault;
+    this.#options.onRefused?.({ status, code: codeOf(status), reason: this.#reasonOf(fault) });
     return new Promise((resolve) => {
       const context = { method: "GET", minor: 1, keepAlive: false };
       const response = new ResponseWriter(this.#writer, context, resolve);

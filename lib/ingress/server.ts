@@ -14,6 +14,8 @@ export interface HttpServerOptions {
   readonly port: number;
   /** For the message when the port cannot be had: `requester`, `receiver`, … */
   readonly role: string;
+  /** The setting that named the address, for the same message. */
+  readonly setting: string;
   readonly maxConnections: number;
   readonly maxHeaderBytes: number;
   readonly headerTimeoutMs: number;
@@ -55,6 +57,8 @@ export class HttpServer {
       halfCloseDeadlines: deadline(HALF_CLOSE_MS),
       lingerDeadlines: deadline(LINGER_MS),
       handler: options.handler,
+      onRefused: ({ status, code, reason }) =>
+        options.logger.info("request refused", { status, code, detail: reason }),
     };
     this.#deadlines = [
       this.#options.headerDeadlines,
@@ -144,13 +148,13 @@ export class HttpServer {
 }
 
 function listen(options: HttpServerOptions): Deno.TcpListener {
-  const { hostname, port, role } = options;
+  const { hostname, port, role, setting } = options;
   try {
     return Deno.listen({ hostname, port });
   } catch (error) {
     const shown = hostname.includes(":") ? `[${hostname}]` : hostname;
     const reason = error instanceof Deno.errors.AddrInUse
-      ? "the address is in use; stop the other program or choose another PORT"
+      ? "the address is in use; stop the other program or choose another " + setting
       : errorText(error);
     throw new StartError(`cannot listen for HTTP as ${role} on ${shown}:${port}: ${reason}`, {
       cause: error,

@@ -44,6 +44,8 @@ export function readCancel(value: JsonObject): Cancel | null {
   const inner = value.cancel;
   const requestId = isText(inner.request_id) ? inner.request_id : value.request_id;
   if (!isText(requestId)) return null;
+  // An epoch that is no text can be nobody's: such a cancel must not end other executions.
+  if (inner.epoch !== undefined && inner.epoch !== null && !isText(inner.epoch)) return null;
   return {
     requestId,
     reason: isText(inner.reason) ? inner.reason : DEFAULT_CANCEL_REASON,

@@ -118,9 +118,12 @@ export function decodeEvent(data: Uint8Array): ResponseEvent | null {
 }
 
 function readStart(value: JsonObject): ResponseEvent {
-  const status = typeof value.status === "number" && Number.isInteger(value.status)
+  // Absent means 200 (wire-protocol.md section 6); anything else that is no status is no success.
+  const status = value.status === undefined
+    ? 200
+    : typeof value.status === "number" && Number.isInteger(value.status)
     ? value.status
-    : 200;
+    : 502;
   return {
     type: "response_start",
     // An interim status is no answer: a client would wait for another one.

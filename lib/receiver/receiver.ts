@@ -272,7 +272,7 @@ export class Receiver {
 
   /** @throws {FlowError} the request cannot be sent to any upstream */
   #upstreamHead(request: HttpPayload): string {
-    const { upstream, upstreamHost } = this.#options;
+    const { upstream, upstreamHost, maxHeaderBytes } = this.#options;
     if (/^https?:\/\//i.test(request.path)) {
       if (!URL.canParse(request.path)) {
         throw new FlowError("bad_request", "Invalid proxy target URL");
@@ -280,11 +280,17 @@ export class Receiver {
       throw new FlowError("target_denied", "This version does not serve proxy requests");
     }
     if (upstream === null) throw new FlowError("no_upstream", "Receiver is missing UPSTREAM_URL");
-    return upstreamHead(request, {
+    const head = upstreamHead(request, {
       prefix: upstream.prefix,
       authority: upstream.authority,
       host: upstreamHost,
     });
+    // The requester has checked the client's; Via and X-Forwarded-* came on top.
+    if (head.length > maxHeaderBytes + ADDED_HEAD_BYTES) {
+      const text = `The request head is over the receiver's MAX_HEADER_BYTES (${maxHeaderBytes})`;
+      throw new FlowError("head_too_large", text);
+    }
+    return head;
   }
 
   async #run(job: Job, release: () => void): Promise<void> {
@@ -336,6 +342,9 @@ export class Receiver {
     this.#executions.cancel(cancel.requestId, cancel.epoch, cancel.reason);
   }
 }
+
+/** What may stand in a head besides what the client sent and the prefix of UPSTREAM_URL. */
+const ADDED_HEAD_BYTES = 8192;
 
 /** SERVICE_ID of the requester: the last but one token of its reply subject. */
 function requesterOf(subject: string): string {

@@ -32,7 +32,8 @@ const KEPT = /^(?:host|via|date|forwarded|content-.*|x-forwarded-.*)$/;
  */
 export function upstreamHead(request: HttpPayload, rules: UpstreamRules): string {
   const { method, path, fields, body } = request;
-  if (!isToken(method)) throw bad("Invalid method");
+  // CONNECT asks for a tunnel: its answer has no body, and its connection no next request.
+  if (!isToken(method) || method === "CONNECT") throw bad("Invalid method");
   if (!isRequestTarget(path)) throw bad("Invalid path");
   const target = path === "*" ? path : rules.prefix + path;
   if (path !== "*" && !path.startsWith("/")) throw bad("Invalid path");

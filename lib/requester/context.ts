@@ -14,6 +14,8 @@ export interface RequesterContext {
   readonly transport: Transport;
   readonly roots: Roots;
   readonly serviceId: string;
+  /** Largest head of a response, in bytes. */
+  readonly maxHeaderBytes: number;
   readonly logger: Logger;
   /** Wait for the first event. */
   readonly responseDeadlines: Deadlines;

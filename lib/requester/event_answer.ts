@@ -22,6 +22,8 @@ export interface EventAnswerHost {
   /** Fails; where `cancel` is set the receiver is told to stop. */
   fail(code: FailureCode, message: string, options?: { detail?: string; cancel?: boolean }): void;
   finish(end: FlowEnd, detail?: string): void;
+  /** Whether more waits for the client than may; the flow has failed then. */
+  overCredit(): boolean;
   /**
    * The receiver does not know the operation, so nothing has run. True when the exchange sends the
    * request again: this answer is then of no more interest.
@@ -111,7 +113,7 @@ export class EventAnswer {
     if (response.ended) return;
     flow.receivedBytes += body.length;
     response.body(body);
-    if (!response.ended) return;
+    if (this.#host.overCredit() || !response.ended) return;
     finish("target_broken", "The body is longer than its Content-Length");
   }
 

@@ -12,22 +12,9 @@ import { parseFieldBlock } from "../http1/parse.ts";
 import { answerError, answerFailure } from "../ingress/answers.ts";
 import type { ResponseWriter } from "../ingress/response_writer.ts";
 import { decodeEvent, type ResponseEvent } from "../protocol/events.ts";
-import {
-  decodeFrame,
-  encodeClose,
-  type Frame,
-  FrameError,
-  FrameType,
-  isFrame,
-} from "../protocol/frames.ts";
+import { decodeFrame, type Frame, FrameError, FrameType, isFrame } from "../protocol/frames.ts";
 import { natsStatus, NO_RESPONDERS } from "../protocol/nats_headers.ts";
-import {
-  cancelSubject,
-  controlSubject,
-  isServiceId,
-  POOL_TOKEN,
-  requestSubject,
-} from "../protocol/subjects.ts";
+import { cancelSubject, isServiceId, POOL_TOKEN, requestSubject } from "../protocol/subjects.ts";
 import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { EventAnswer } from "./event_answer.ts";
@@ -150,6 +137,13 @@ export class HttpExchange {
     let fields: Fields;
     try {
       if (info === null) throw new FrameError("head frame without a peer");
+      const { maxHeaderBytes } = this.#context;
+      if (head.fields.length > maxHeaderBytes) {
+        this.#publishPoolCancel("upstream_error");
+        const message = `The response head is over MAX_HEADER_BYTES (${maxHeaderBytes})`;
+        this.#fail("head_too_large", message);
+        return;
+      }
       fields = parseFieldBlock(head.fields, 0, head.fields.length);
     } catch (error) {
       this.#refuseHead("The receiver sent a head that cannot be used", error);
@@ -206,6 +200,7 @@ export class HttpExchange {
     this.#next += fresh.length;
     this.#flow.receivedBytes += fresh.length;
     this.#response.body(fresh);
+    if (this.#overCredit()) return;
     if (this.#response.ended) {
       this.#owner?.cancel("upstream_error");
       this.#finish("target_broken", "The body is longer than its Content-Length");
@@ -228,6 +223,7 @@ export class HttpExchange {
         if (options?.cancel === true) this.#owner?.cancel("upstream_error");
         this.#fail(code, message, options?.detail);
       },
+      overCredit: () => this.#overCredit(),
       finish: (end, detail) => {
         if (end !== "ok") this.#owner?.cancel("upstream_error");
         this.#finish(end, detail);
@@ -288,6 +284,15 @@ export class HttpExchange {
       const { receivedBytes } = this.#flow;
       this.#owner?.grant(receivedBytes - this.#ungranted - this.#response.pendingBytes);
     };
+  }
+
+  /** Ends a flow whose receiver sends without credit: its client would cost more memory than allowed. */
+  #overCredit(): boolean {
+    const { transport, creditSizes } = this.#context;
+    if (this.#response.pendingBytes <= creditSizes().cap + transport.maxPayload) return false;
+    this.#owner?.cancel("upstream_error");
+    this.#fail("target_broken", "The receiver sends more than it was granted");
+    return true;
   }
 
   /** Says what has arrived; a probe that shows a loss ends the flow, since nothing is sent again yet. */
@@ -371,21 +376,5 @@ export class HttpExchange {
     this.#response.onGone = null;
     this.#response.onTaken = null;
     this.#context.finished(this.#flow, end, detail);
-  }
-}
-
-/** Answers what comes for a flow that this requester does not have. */
-export function answerUnknown(context: RequesterContext, message: Inbound): void {
-  if (!isFrame(message.data)) return;
-  try {
-    const frame = decodeFrame(message.data);
-    if (frame.type !== FrameType.Probe) return;
-    context.transport.publish(
-      controlSubject(context.roots, frame.serviceId, message.token),
-      [encodeClose(frame.epoch, 0, "gone")],
-    );
-  } catch (error) {
-    // A broken frame, or a service id that is no subject token: nothing to answer.
-    context.logger.debug("bad frame for an unknown flow", { detail: String(error) });
   }
 }

@@ -21,9 +21,10 @@ import { ResponseInfoCache } from "../protocol/response_info.ts";
 import { requestSubject, responseSubject, type Roots } from "../protocol/subjects.ts";
 import type { Inbound, Transport } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
-import { answerUnknown, HttpExchange } from "./exchange.ts";
+import { HttpExchange } from "./exchange.ts";
 import { answerTrace } from "./max_forwards.ts";
 import { PoolLimit } from "./pool_limit.ts";
+import { answerUnknown } from "./unknown_flow.ts";
 import { chooseBody, largestBody } from "./request_body.ts";
 import {
   type CrossingFields,
@@ -47,6 +48,7 @@ export interface RequesterOptions {
   readonly peerTimeoutMs: number;
   readonly inlineBodyBytes: number;
   readonly maxBodyBytes: number;
+  readonly maxHeaderBytes: number;
   readonly frameBytes: number;
   readonly peers: "natsway" | "mixed";
   readonly forwardedHeaders: ForwardedMode;
@@ -77,6 +79,7 @@ export class Requester {
       transport,
       roots,
       serviceId,
+      maxHeaderBytes: options.maxHeaderBytes,
       logger: options.logger,
       responseDeadlines: response,
       responseTimeoutMs: options.responseTimeoutMs,
@@ -172,11 +175,17 @@ export class Requester {
         return;
       case "broken":
         if (result.status === 0) response.abort();
-        else answerError(response, result.status, result.reason, "bad_request");
+        else this.#refused(response, result.status, result.reason, "bad_request");
         return;
       case "body":
         this.#send(request, method, target, fields, result.bytes);
     }
+  }
+
+  /** Answers what never became a flow, with a line of its own in the log. */
+  #refused(response: ResponseWriter, status: number, message: string, code: string): void {
+    this.#options.logger.info("request refused", { status, code, detail: message });
+    answerError(response, status, message, code);
   }
 
   #answerTooLarge(response: ResponseWriter, limit: number): void {
@@ -184,7 +193,7 @@ export class Requester {
     const setting = maxBodyBytes > 0 && limit === maxBodyBytes
       ? `MAX_BODY_BYTES (${limit})`
       : `half of the NATS server's max_payload (${limit} bytes)`;
-    answerError(response, 413, `The request body is over ${setting}`, "body_too_large");
+    this.#refused(response, 413, `The request body is over ${setting}`, "body_too_large");
   }
 
   #send(

@@ -33,6 +33,7 @@ export class RequesterRig implements Disposable {
   constructor(options: Partial<RequesterOptions> & { maxFlows?: number } = {}) {
     this.registry = new FlowRegistry({ maxFlows: options.maxFlows ?? 100, logger: this.logger });
     this.requester = new Requester({
+      maxHeaderBytes: 65_536,
       transport: this.transport,
       registry: this.registry,
       logger: this.logger,

@@ -26,6 +26,7 @@ export class PortRig implements AsyncDisposable {
       hostname: "127.0.0.1",
       port: 0,
       role: "requester",
+      setting: "PORT",
       maxConnections: 100,
       maxHeaderBytes: 4096,
       headerTimeoutMs: 10_000,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { decodeCancel, encodeCancel, wireTime } from "../../lib/protocol/cancel.ts";
+import { octets } from "../helpers/bytes.ts";
 import { creditHeaders, creditSizes, encodeCredit, readCredit } from "../../lib/protocol/credit.ts";
 
 const NOW = new Date("2026-06-02T08:15:30.987Z");
@@ -129,6 +130,15 @@ Deno.test("decodeCancel refuses what is no cancel", () => {
   ) {
     assert.equal(decodeCancel(bytes(value)), null, JSON.stringify(value));
   }
+});
+
+Deno.test("decodeCancel refuses an epoch that is no text: it must not end other executions", () => {
+  for (const epoch of [5, true, {}, ["aa"], ""]) {
+    const cancel = { request_id: "q", reason: "r", epoch };
+    assert.equal(decodeCancel(octets(JSON.stringify({ type: "cancel", cancel }))), null);
+  }
+  const cancel = { request_id: "q", reason: "r", epoch: null };
+  assert.equal(decodeCancel(octets(JSON.stringify({ type: "cancel", cancel })))?.epoch, null);
 });
 
 Deno.test("wireTime has whole seconds in UTC", () => {

@@ -147,8 +147,8 @@ Deno.test("decodeEvent reads a missing status as 200 and one that is no answer a
     return event?.type === "response_start" ? event.status : null;
   };
   assert.equal(status(undefined), 200);
-  assert.equal(status("204"), 200);
-  assert.equal(status(1.5), 200);
+  assert.equal(status("204"), 502);
+  assert.equal(status(1.5), 502);
   assert.equal(status(204), 204);
   for (const impossible of [0, -1, 99, 100, 101, 103, 1000, 1e9]) {
     assert.equal(status(impossible), 502, String(impossible));

@@ -139,3 +139,12 @@ Deno.test("What could write lines of its own, or is no HTTP, is refused with bad
     );
   }
 });
+
+Deno.test("CONNECT never reaches an upstream: its answer would be read as another request's", () => {
+  for (const method of ["CONNECT"]) {
+    assert.throws(() => head({ method, path: "/ok" }), (error: unknown) => {
+      return error instanceof FlowError && error.code === "bad_request";
+    });
+  }
+  assert.match(head({ method: "connect", path: "/ok" }), /^connect \/ok HTTP/);
+});
