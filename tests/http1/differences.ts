@@ -52,7 +52,7 @@ const STRICTER: readonly Difference[] = [
   }),
   stricter("request line without version", "RFC 9112 3", "HTTP/0.9 is not served", {
     faults: ["malformed request-target or request line", "bare LF in the head"],
-    octets: /[A-Z-]+ [^ \r\n]*\r?\n/,
+    octets: /[A-Z-]+ +[^ \r\n]* *\r?\n/,
     accepted: (their) => their.version === "0.9",
     requests: ["GET /\r\n\r\n", "GET /\n\r\n"],
   }),
