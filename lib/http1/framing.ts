@@ -98,7 +98,8 @@ function requireChunkedAlone(fields: Fields, lengthAt: number, minor: 0 | 1): vo
   }
   const codings: string[] = [];
   for (let i = first; i >= 0; i = fields.indexOf(id, i + 1)) {
-    codings.push(...fields.value(i).split(",").map((coding) => coding.trim().toLowerCase()));
+    // Not trim(): it takes octets for blanks that are none in HTTP, such as 0xA0.
+    codings.push(...fields.value(i).toLowerCase().split(/[ \t]*,[ \t]*/));
   }
   // Without chunked at the end nobody can tell where the body ends: 400 is a MUST (RFC 9112 §6.3).
   if (codings.at(-1) === "chunked" && codings.some((coding) => !/^(chunked)?$/.test(coding))) {

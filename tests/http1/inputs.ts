@@ -125,6 +125,7 @@ export const PLACES: Record<Side, readonly string[]> = {
       [
         ...["%A: b", "A%: b", "A%B: c", "A:%b", "A: b%c", "A: b%", "A: b\r%", "%", "A: b\r\n%"],
         ...["Content-Length: %3", "Content-Length: 3%", "Transfer-Encoding: chunked%"],
+        "Transfer-Encoding: gzip, chunked%",
         ...["Transfer-Encoding: %chunked", "Connection: close%", "Connection: close%x"],
         "Connection: upgrade\r\nUpgrade: %",
       ].map((line) => `POST / HTTP/1.1\r\n${HOST}${line}\r\n\r\n3\r\nabc\r\n0\r\n\r\n`),
@@ -164,7 +165,15 @@ export const PLACES: Record<Side, readonly string[]> = {
       "HTTP/1.1 200 OK\r%",
     ],
     ...["HTTP/1.1 200 OK\r\n%A: b", "HTTP/1.1 200 OK\r\nA%B: c", "HTTP/1.1 200 OK\r\nA: b%c"],
-  ].map((line) => withPlace(`${line}\r\nContent-Length: 2\r\n\r\nok`)),
+  ].map((line) => `${line}\r\nContent-Length: 2\r\n\r\nok`)
+    .concat(
+      [
+        ...["Content-Length: %3", "Content-Length: 3%", "Content-Length: 3,%3"],
+        ...["Transfer-Encoding: chunked%", "Transfer-Encoding: %chunked"],
+        ...["Transfer-Encoding: gzip, chunked%", "Transfer-Encoding: gzip%, chunked"],
+        ...["Connection: close%", "Connection: close%x"],
+      ].map((line) => `HTTP/1.1 200 OK\r\n${line}\r\n\r\n3\r\nabc\r\n0\r\n\r\n`),
+    ).map(withPlace),
 };
 
 function withPlace(text: string): string {

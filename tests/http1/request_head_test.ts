@@ -307,6 +307,7 @@ Deno.test("Transfer-Encoding is chunked, once and alone", () => {
     assert.deepEqual(framing, { kind: "chunked", length: -1 });
   }
   assert.equal(statusOf(withFields("Transfer-Encoding: gzip, chunked\r\n")), 501);
+  assert.equal(statusOf(withFields("Transfer-Encoding: gzip, chunked\xa0\r\n")), 400);
   for (
     const value of [
       "gzip",
