@@ -3,10 +3,12 @@
  * @module
  */
 import { benchHttp } from "./http.ts";
+import { benchTcp } from "./tcp.ts";
 import { say } from "./support/terminal.ts";
 
 const BENCHES: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
   http: benchHttp,
+  tcp: benchTcp,
 };
 
 const [name = "", ...args] = Deno.args;

@@ -7,7 +7,7 @@ import { findNatsServer } from "./embedded/find.ts";
 import { type EmbeddedServer, startNatsServer } from "./embedded/server.ts";
 import { ExitCode } from "./errors.ts";
 import type { Logger } from "./logger.ts";
-import { Service } from "./service.ts";
+import { Service } from "./service/service.ts";
 import { untilSignal } from "./signals.ts";
 
 /**
@@ -80,7 +80,11 @@ async function serve(
     logger.error(message);
     return ExitCode.CannotStart;
   });
-  const early = await Promise.race([died, signal.first.then(() => null)]);
+  const failed = service.failed.then((error) => {
+    logger.error(error.message);
+    return ExitCode.CannotStart;
+  });
+  const early = await Promise.race([died, failed, signal.first.then(() => null)]);
   if (early !== null) {
     await service.stop(0);
     return early;

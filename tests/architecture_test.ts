@@ -132,7 +132,7 @@ Deno.test("imports go one way: from main.ts down to the codecs", () => {
   );
   failWith("imports against the direction", faults);
   // The check above is worth nothing if imports are not found.
-  const service = SOURCES.find((source) => source.path === "lib/service.ts");
+  const service = SOURCES.find((source) => source.path === "lib/service/service.ts");
   assert.ok(service?.imports.some((one) => one.target === "lib/requester/requester"));
 });
 

@@ -17,6 +17,8 @@ export interface Way {
 }
 
 export interface StartContext {
+  /** What the upstream speaks; to natsway it makes a difference. */
+  readonly kind: "http" | "tcp";
   readonly upstreamPort: number;
   /** Empty folder of this candidate alone. */
   readonly folder: string;
@@ -54,7 +56,7 @@ const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
 const INHERITED = ["PATH", "HOME", "DENO_DIR", "XDG_CACHE_HOME", "TMPDIR", "NPM_CONFIG_REGISTRY"];
 
 async function startNatsway(context: StartContext): Promise<Way> {
-  const { upstreamPort, binary, own, signal, tools } = context;
+  const { upstreamPort, kind, binary, own, signal, tools } = context;
   let server: { path: string; version: string };
   try {
     server = await tools.natsServer(signal);
@@ -91,11 +93,21 @@ async function startNatsway(context: StartContext): Promise<Way> {
         env,
       }),
     );
-  const receiver = role("receiver", `--upstream-url=http://127.0.0.1:${upstreamPort}`);
-  const requester = role("requester");
+  const target = `127.0.0.1:${upstreamPort}`;
+  let port: number;
+  let receiver: BenchProcess;
+  let requester: BenchProcess;
+  if (kind === "tcp") {
+    port = freePort();
+    receiver = role("receiver", "--target-allow=127.0.0.1");
+    requester = role("requester", `--forward=127.0.0.1:${port}=${target}`);
+  } else {
+    receiver = role("receiver", `--upstream-url=http://${target}`);
+    requester = role("requester");
+    port = Number((await requester.said(/"address":"127\.0\.0\.1:(\d+)"/, signal))[1]);
+  }
   await receiver.said(/"message":"ready"/, signal);
   await requester.said(/"message":"ready"/, signal);
-  const port = Number((await requester.said(/"address":"127\.0\.0\.1:(\d+)"/, signal))[1]);
   return {
     port,
     processes: [requester, receiver, nats],

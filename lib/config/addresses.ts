@@ -61,8 +61,8 @@ function formatHost(hostname: string): string {
   return hostname.includes(":") ? `[${hostname}]` : hostname;
 }
 
-/** A host as the WHATWG URL rules read it (IDNA, IPv4 forms), or null. */
-function canonicalHost(text: string): string | null {
+/** A host as the WHATWG URL rules read it (IDNA, IPv4 forms), without brackets, or null. */
+export function canonicalHost(text: string): string | null {
   if (!/^([^\s:/?#@[\]\\,%]+|\[[0-9A-Fa-f:.]+\])$/.test(text)) return null;
   const url = URL.canParse(`http://${text}/`) ? new URL(`http://${text}/`) : null;
   return url === null || url.hostname === "" ? null : url.hostname.replace(/^\[|\]$/g, "");

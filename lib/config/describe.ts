@@ -4,7 +4,7 @@
  */
 import type { Shown } from "./kinds.ts";
 import type { Loaded, Source } from "./load.ts";
-import { Derived, flagOf, type Role, type Setting, SETTING_KEYS, settingOf } from "./settings.ts";
+import { Derived, flagsOf, type Role, type Setting, SETTING_KEYS, settingOf } from "./settings.ts";
 
 /** What each exit code means (configuration.md section 8). */
 export const EXIT_CODES: readonly (readonly [number, string])[] = [
@@ -31,6 +31,7 @@ export function defaultText(row: Setting<unknown>): string {
 
 function withUnit(row: Setting<unknown>, shown: Shown): string {
   const text = Array.isArray(shown) ? shown.join(",") : String(shown);
+  if (text === "") return "unset";
   return row.kind.unit === "s" ? `${text} s` : text;
 }
 
@@ -59,7 +60,7 @@ export function effectiveSettings({ config, sources }: Loaded): readonly Effecti
     const value = config[key];
     return {
       setting: row.env,
-      flag: `--${flagOf(row.env)}`,
+      flag: `--${flagsOf(row)[0]}`,
       value: value === null ? null : row.secret ? "set" : row.kind.show(value),
       ...(key !== "natsUrls" ? {} : {
         credentials: config.natsUrls.some((url) => url.user ?? url.token) ? "set" : "unset",

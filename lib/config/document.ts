@@ -4,17 +4,18 @@
  */
 import { defaultText, EXIT_CODES, rows } from "./describe.ts";
 import { NOT_SERVED } from "./names.ts";
-import { flagOf, GROUPS, type Setting } from "./settings.ts";
+import { flagsOf, GROUPS, type Setting } from "./settings.ts";
 
 /** The whole text of docs/configuration.md. */
 export function configurationMarkdown(): string {
   return `${
-    [INTRODUCTION, ...GROUPS.map(groupSection), notServed(), ERRORS, exitCodes()].join("\n\n")
+    [introduction(), ...GROUPS.map(groupSection), TARGETS, notServed(), ERRORS, exitCodes()]
+      .join("\n\n")
   }\n`;
 }
 
-const INTRODUCTION =
-  `<!-- Written by tools/generate_docs.ts from lib/config/settings.ts. Do not edit. -->
+function introduction(): string {
+  return `<!-- Written by tools/generate_docs.ts from lib/config/settings.ts. Do not edit. -->
 
 # Configuration
 
@@ -24,7 +25,7 @@ command line: \`--embedded-nats-enabled\`.
 
 Precedence, highest first:
 
-1. the flag; a flag that is given twice counts as given last, but \`--nats-url\` adds up;
+1. the flag; a flag that is given twice counts as given last, but ${addingFlags()} add up;
 2. the environment;
 3. the file that \`--env-file FILE\` names: \`NAME=value\` lines, \`#\` for remarks, quotes as in a shell,
    nothing is expanded. No file is read unless the flag is given;
@@ -38,6 +39,38 @@ file that holds the secret: one line feed at its end does not count. natsway sho
 set or unset, and a URL without its user part.
 
 Times are in seconds and may have decimals. Sizes are in bytes.`;
+}
+
+/** The flags that may be given several times. */
+function addingFlags(): string {
+  const flags = rows().filter((row) => row.kind.repeatable).map((row) =>
+    `\`--${flagsOf(row)[0]}\``
+  );
+  return `${flags.slice(0, -1).join(", ")} and ${flags.at(-1)}`;
+}
+
+const TARGETS = `## Which targets a receiver connects to
+
+Tunnels and proxy requests pass these rules, in this order; UPSTREAM_URL does not:
+
+1. natsway's own listeners and its NATS servers are denied, always;
+2. what matches TARGET_DENY is denied;
+3. what matches TARGET_ALLOW is allowed, also what 4 would deny. If TARGET_ALLOW is set, everything else
+   is denied;
+4. loopback, link-local, multicast, broadcast and unspecified addresses and the metadata services of
+   clouds are denied, everything else is allowed.
+
+A rule is a name (\`db.internal\`), all names below one (\`*.example.org\`, any depth, not \`example.org\`
+itself), an address (\`10.0.0.5\`, \`fd00::5\`) or a network (\`10.0.0.0/8\`, \`fd00::/8\`). Ports may follow:
+\`db.internal:5432\`, \`*.example.org:80|443|8000-8100\`, \`[fd00::/8]:443\`. Quote the \`|\` in a shell.
+
+The receiver looks up a name once, checks the name and each address, and connects to an address that
+passed. A rule with a name matches that name only: a client can still name the address, so deny networks,
+not names. A name that is allowed may lead to any address but those that 1 and a network in TARGET_DENY
+deny. An IPv6 address that holds an IPv4 address (mapped, compatible, translated, NAT64, 6to4, Teredo) is
+checked as both; 64:ff9b:1::/48, local NAT64, is denied by 4. An address with a zone (\`fe80::1%eth0\`) is
+never a target. natsway cannot see its own port behind a load balancer or address translation: deny such
+addresses with TARGET_DENY.`;
 
 function groupSection(group: (typeof GROUPS)[number]): string {
   const lines = rows().filter((row) => row.group === group).map(tableRow);
@@ -58,7 +91,7 @@ function tableRow(row: Setting<unknown>): string {
   ].filter(Boolean).join(" ");
   const cells = [
     `\`${row.env}\``,
-    `\`--${flagOf(row.env)}\``,
+    flagsOf(row).map((flag) => `\`--${flag}\``).join(", "),
     defaultText(row),
     row.role,
     `${row.help}. ${notes}`,

@@ -11,20 +11,25 @@ export const ENV_FILE_FLAG = "env-file";
 /** A flag that takes a value: of a setting, of a file with a secret, or `env-file` (row is null). */
 export interface ValueFlag {
   readonly flag: string;
+  /** Another name of it, without dashes. */
+  readonly also: string | null;
   readonly row: Setting<unknown> | null;
 }
 
 /** All flags that take a value, in the order of the table. */
 export const VALUE_FLAGS: readonly ValueFlag[] = [
-  { flag: ENV_FILE_FLAG, row: null },
+  { flag: ENV_FILE_FLAG, also: null, row: null },
   ...SETTING_KEYS.map(settingOf).flatMap((row) => {
-    const own = { flag: flagOf(row.env), row };
-    return row.fileTwin ? [own, { flag: flagOf(`${row.env}_FILE`), row: null }] : [own];
+    const own = { flag: flagOf(row.env), also: row.alsoFlag, row };
+    const twin = { flag: flagOf(`${row.env}_FILE`), also: null, row: null };
+    return row.fileTwin ? [own, twin] : [own];
   }),
 ];
 
 const BY_FLAG: ReadonlyMap<string, ValueFlag> = new Map(
-  VALUE_FLAGS.map((it) => [`--${it.flag}`, it]),
+  VALUE_FLAGS.flatMap((it) =>
+    [it.flag, it.also].flatMap((name) => name === null ? [] : [[`--${name}`, it] as const])
+  ),
 );
 const SWITCH_WORDS: ReadonlySet<string> = new Set([
   "true",

@@ -121,6 +121,15 @@ export const onUnlessFalse: Kind<boolean> = {
   show: (value) => value,
 };
 
+/** Off, but for the one text `true` (configuration.md section 4). */
+export const onlyTrue: Kind<boolean> = {
+  placeholder: "true|false",
+  accepted: "only the exact text true turns it on",
+  alone: "true",
+  parse: (text) => text === "true",
+  show: (value) => value,
+};
+
 const TRUTHY: ReadonlySet<string> = new Set(["1", "true", "TRUE", "yes", "YES", "on", "ON"]);
 
 /** The words of the container's start script; everything else is false (section 5). */
@@ -178,3 +187,8 @@ export const serviceIdKind: Kind<string> = matching(
   "1 to 64 characters of A-Z a-z 0-9 _ -, and not _pool",
   /^(?!_pool$)[A-Za-z0-9_-]{1,64}$/,
 );
+
+/** One item of a list for a message: escaped, and no longer than a line can bear. */
+export function quoteItem(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}

@@ -4,6 +4,7 @@
  */
 import { ConfigError, errorText } from "../errors.ts";
 import { natsAddress, withoutUserPart } from "./addresses.ts";
+import { type Draft, mistakesTogether } from "./checks.ts";
 import { parseEnvFile } from "./env_file.ts";
 import { RefusedError } from "./kinds.ts";
 import { IGNORED, nearestTyped, nearMiss, NOT_SERVED, NOT_SERVED_FLAGS } from "./names.ts";
@@ -11,6 +12,7 @@ import {
   type Config,
   Derived,
   flagOf,
+  flagsOf,
   type Role,
   type Setting,
   SETTING_KEYS,
@@ -67,8 +69,6 @@ interface Given {
   readonly text: string;
 }
 
-type Draft = { -readonly [K in SettingKey]?: Config[K] };
-
 class Loader {
   readonly #input: LoadInput;
   readonly #mistakes: string[];
@@ -90,7 +90,7 @@ class Loader {
     for (const key of SETTING_KEYS) this.#read(key, settingOf(key));
     this.#resolveRole();
     this.#derive();
-    this.#checkCredentials();
+    this.#mistakes.push(...mistakesTogether(this.#draft, (key) => this.#isGiven(key)));
     this.#checkFiles();
     this.#warnAboutNames();
     this.#warnAboutUse();
@@ -105,8 +105,8 @@ class Loader {
   #checkFlags(): void {
     const known = new Set(
       SETTING_KEYS.flatMap((key) => {
-        const { env, fileTwin } = settingOf(key);
-        return fileTwin ? [flagOf(env), flagOf(`${env}_FILE`)] : [flagOf(env)];
+        const row = settingOf(key);
+        return row.fileTwin ? [...flagsOf(row), flagOf(`${row.env}_FILE`)] : flagsOf(row);
       }),
     );
     const later = new Map([
@@ -128,12 +128,12 @@ class Loader {
     }
   }
 
-  /** The first place that has a text for `env`. */
-  #find(env: string): Given | null {
-    const flag = flagOf(env);
-    const fromFlag = this.#input.flags[flag];
-    const flagText = typeof fromFlag === "string" ? fromFlag : fromFlag?.filter(Boolean).join(",");
-    if (flagText) return { source: "flag", name: `--${flag} (${env})`, text: flagText };
+  /** The first place that has a text for `env`; what several of its flags say adds up. */
+  #find(env: string, flags: readonly string[] = [flagOf(env)]): Given | null {
+    const flagText = flags.flatMap((flag) => this.#input.flags[flag] ?? []).filter(Boolean).join(
+      ",",
+    );
+    if (flagText) return { source: "flag", name: `--${flags[0]} (${env})`, text: flagText };
     const envText = this.#input.env[env];
     if (envText) return { source: "environment", name: env, text: envText };
     const fileText = this.#fileValues.get(env);
@@ -141,7 +141,9 @@ class Loader {
   }
 
   #read(key: SettingKey, setting: Setting<unknown>): void {
-    const given = setting.fileTwin ? this.#findSecret(setting) : this.#find(setting.env);
+    const given = setting.fileTwin
+      ? this.#findSecret(setting)
+      : this.#find(setting.env, flagsOf(setting));
     if (given === null) {
       this.#sources[key] = "default";
       if (!(setting.default instanceof Derived)) this.#put(key, setting.default);
@@ -228,43 +230,6 @@ class Loader {
     if (missing("natsUrls") && draft.embeddedNatsEnabled && listen !== undefined) {
       draft.natsUrls = Object.freeze([natsAddress(reachable(listen.hostname), listen.port)]);
       this.#sources.natsUrls = "derived";
-    }
-  }
-
-  /** At most one kind of credentials, and each kind whole. */
-  #checkCredentials(): void {
-    const { natsUrls = [] } = this.#draft;
-    const user = this.#isGiven("natsUser");
-    const password = this.#isGiven("natsPassword");
-    const kinds = [
-      natsUrls.some((url) => url.user ?? url.token) ? "the user part of NATS_URL" : "",
-      user || password ? "NATS_USER with NATS_PASSWORD" : "",
-      this.#isGiven("natsToken") ? "NATS_TOKEN" : "",
-      this.#isGiven("natsCreds") ? "NATS_CREDS" : "",
-      this.#isGiven("natsNkeySeed") ? "NATS_NKEY_SEED" : "",
-    ].filter(Boolean);
-    if (kinds.length > 1) {
-      this.#mistakes.push(`${kinds.join(", ")}: accepted: one kind of NATS credentials at a time`);
-    }
-    if (user !== password) {
-      const [set, other] = user ? ["NATS_USER", "NATS_PASSWORD"] : ["NATS_PASSWORD", "NATS_USER"];
-      this.#mistakes.push(`${other} is not set, but ${set} is: accepted: both or neither`);
-    }
-    const cert = this.#isGiven("natsTlsCert");
-    if (cert !== this.#isGiven("natsTlsKey")) {
-      const [set, other] = cert ? ["CERT", "KEY"] : ["KEY", "CERT"];
-      this.#mistakes.push(
-        `NATS_TLS_${other} is not set, but NATS_TLS_${set} is: accepted: both or neither`,
-      );
-    }
-    const tls = cert || this.#isGiven("natsTlsCa") || this.#draft.natsTlsFirst === true;
-    if (tls && natsUrls.some(({ scheme }) => scheme === "ws")) {
-      this.#mistakes.push(
-        "NATS_URL has a ws:// URL, but NATS_TLS_* asks for TLS: accepted: wss://",
-      );
-    }
-    if (cert && natsUrls.some(({ scheme }) => scheme === "wss")) {
-      this.#mistakes.push("NATS_URL has a wss:// URL, but NATS_TLS_CERT is set: accepted: tls://");
     }
   }
 

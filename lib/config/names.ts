@@ -9,24 +9,14 @@ import { SETTING_KEYS, settingOf } from "./settings.ts";
 export const NOT_SERVED: readonly string[] = [
   "NATS_STREAM",
   "NATS_JS_API_PREFIX",
-  "SOCKS5_ENABLED",
-  "SOCKS5_LISTEN_HOST",
-  "SOCKS5_LISTEN_PORT",
   "PROXY_AUTH_USERS_JSON",
   "PROXY_AUTH_USERS_FILE",
   "PROXY_AUTH_HIDDEN",
-  "FORWARDS",
-  "FORWARDS_PUBLIC",
   "ROUTES",
-  "TARGET_ALLOW",
-  "TARGET_DENY",
   "LISTEN_TLS_CERT",
   "LISTEN_TLS_KEY",
   "UPSTREAM_CA",
   "UPSTREAM_INSECURE",
-  "HANDSHAKE_TIMEOUT",
-  "IDLE_TIMEOUT",
-  "FLOW_MEMORY_BYTES",
   "STREAM_MAX_AGE",
   "STREAM_MAX_BYTES",
   "STREAM_REPLICAS",
@@ -52,7 +42,6 @@ export const NOT_SERVED: readonly string[] = [
 
 /** Flags that are not the plain form of their variable. */
 export const NOT_SERVED_FLAGS: Readonly<Record<string, string>> = {
-  forward: "FORWARDS",
   route: "ROUTES",
 };
 

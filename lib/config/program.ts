@@ -97,7 +97,7 @@ class ValueOption extends Option {
 }
 
 function optionOf(valueFlag: ValueFlag): Option {
-  const { flag, row } = valueFlag;
+  const { flag, also, row } = valueFlag;
   if (flag === ENV_FILE_FLAG) {
     const text = "Read NAME=value lines from a file; the environment goes before them";
     return new ValueOption(valueFlag, `--${flag} <file>`, text);
@@ -106,7 +106,8 @@ function optionOf(valueFlag: ValueFlag): Option {
   if (row === null) return new ValueOption(valueFlag, `--${flag} <file>`, "").hideHelp();
   const { placeholder, alone } = row.kind;
   const value = alone === undefined ? `<${placeholder}>` : `[${placeholder}]`;
-  return new ValueOption(valueFlag, `--${flag} ${value}`, helpText(row)).helpGroup(row.group);
+  const names = also === null ? `--${flag}` : `--${also}, --${flag}`;
+  return new ValueOption(valueFlag, `${names} ${value}`, helpText(row)).helpGroup(row.group);
 }
 
 class NatswayCommand extends Command {

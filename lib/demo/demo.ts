@@ -8,7 +8,7 @@ import { type EmbeddedServer, startNatsServer } from "../embedded/server.ts";
 import { findNatsServer } from "../embedded/find.ts";
 import { ExitCode, StartError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
-import { Service } from "../service.ts";
+import { Service } from "../service/service.ts";
 import { untilSignal } from "../signals.ts";
 import { type SampleUpstream, startSampleUpstream } from "./sample_upstream.ts";
 import { demoRequests, runSelfTest } from "./self_test.ts";

@@ -2,12 +2,9 @@
  * Unguessable ids. Whoever knows an id could send events for it, so all have 128 random bits.
  * @module
  */
+import { HEX } from "../protocol/hex.ts";
 
 const POOL_BYTES = 4096;
-const HEX: readonly string[] = Array.from(
-  { length: 256 },
-  (_, octet) => octet.toString(16).padStart(2, "0"),
-);
 const pool = new Uint8Array(POOL_BYTES);
 let used = POOL_BYTES;
 
@@ -47,11 +44,4 @@ export function newEpoch(): Uint8Array {
   const from = epochsUsed;
   epochsUsed += EPOCH_BYTES;
   return epochs.subarray(from, epochsUsed);
-}
-
-/** Lower-case hex of some octets. */
-export function hex(bytes: Uint8Array): string {
-  let text = "";
-  for (const octet of bytes) text += HEX[octet];
-  return text;
 }

@@ -57,6 +57,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
       ...common,
       receives: options.receives,
       startsWithHead: !receiverSide && options.responseHead,
+      granted: options.granted ?? 0,
       consumer: {
         head: (head) => app.head(head),
         data: (bytes) => app.data(bytes),
@@ -80,7 +81,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     return this.#output.epoch.length > 0;
   }
 
-  /** How it ended, or null. */
+  /** Null while it lives. */
   get end(): LaneEnd | null {
     return this.#end;
   }
@@ -165,6 +166,13 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     this.#finish({ reason, byPeer: false }, !told);
   }
 
+  /** Forgets a flow that never was: its peer speaks another form, or answered with a failure. */
+  drop(): void {
+    this.#end ??= { reason: "ok", byPeer: false };
+    this.#receiver.release();
+    this.#forget();
+  }
+
   /** The transport takes data again, see `LaneWire.ready`. */
   pump(): void {
     if (this.#state === "gone") return;
@@ -208,8 +216,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
 
   /** A frame of this flow, its epoch checked. */
   receive(frame: Frame): void {
-    if (!this.bound) {
-      // It may overtake the first event on another subject.
+    if (!this.bound) { // it may overtake the first event on another subject
       if (frame.type === FrameType.Data || frame.type === FrameType.Eof) {
         this.#early ??= new EarlyFrames();
         this.#early.keep(frame);
@@ -252,9 +259,8 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     this.#sender.budgetFreed();
     if (!this.bound) {
       if (this.#answerDueAt <= now) this.reset("response_timeout");
-    } else if (this.#state === "waiting") {
-      // The target is still being asked.
-    } else if (this.#clocks.unheard) this.#runFirst(now);
+    } else if (this.#state === "waiting") return; // the target is still being asked
+    else if (this.#clocks.unheard) this.#runFirst(now);
     else this.#runLanes(now);
     this.#host.budget.wake();
     this.#update();

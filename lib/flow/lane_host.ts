@@ -4,7 +4,7 @@
  * @module
  */
 import { encodeGone, encodeWindow, type Frame, FrameType, sameBytes } from "../protocol/frames.ts";
-import { hex } from "./ids.ts";
+import { hex } from "../protocol/hex.ts";
 import { EndedFlows } from "./lane_ended.ts";
 import { LaneFlow } from "./lane_flow.ts";
 import { LanePeers } from "./lane_peers.ts";

@@ -26,6 +26,8 @@ export interface LaneReceiverOptions {
   /** False: nothing of this lane is granted; it only answers probes. */
   readonly receives: boolean;
   readonly startsWithHead: boolean;
+  /** The first limit, where it was announced before; 0: what the budget grants now. */
+  readonly granted: number;
   readonly consumer: LaneConsumer;
 }
 
@@ -54,9 +56,10 @@ export class LaneReceiver {
     this.#options = options;
     this.#grantedAt = options.now();
     if (!options.receives) return;
-    const wanted = options.sizes.firstWindowBytes - LANE_RESERVE_BYTES;
-    const granted = Math.max(0, Math.min(wanted, options.budget.grantableBytes));
-    this.#windowBytes = this.#limit = LANE_RESERVE_BYTES + granted;
+    const { granted, budget, sizes } = options;
+    this.#windowBytes = this.#limit = granted > 0
+      ? granted
+      : Math.min(sizes.firstWindowBytes, LANE_RESERVE_BYTES + budget.grantableBytes);
     this.#hold();
   }
 

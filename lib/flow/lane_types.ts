@@ -16,10 +16,15 @@ export interface LaneSizes {
   readonly largestWindowBytes: number;
 }
 
+/** The default of FRAME_BYTES. */
+const FRAME_BYTES = 128 * 1024;
+/** Room for the header of a data frame. */
+const FRAME_ROOM_BYTES = 64;
+
 /** The sizes of extensions.md sections 3 and 5 for messages of at most `maxMessageBytes`. */
-export function laneSizes(maxMessageBytes: number): LaneSizes {
+export function laneSizes(maxMessageBytes: number, frameBytes = FRAME_BYTES): LaneSizes {
   return {
-    frameBytes: Math.max(1, Math.min(128 * 1024, maxMessageBytes - 64)),
+    frameBytes: Math.max(1, Math.min(frameBytes, maxMessageBytes - FRAME_ROOM_BYTES)),
     maxMessageBytes,
     firstWindowBytes: 256 * 1024,
     largestWindowBytes: 4 * 1024 * 1024,
@@ -113,6 +118,8 @@ export interface LaneFlowOptions {
   readonly closeBy: "lane" | "cancel";
   /** For a receiver: how far its first event may go, from the envelope's `window`. */
   readonly limit: number;
+  /** For a requester: the window that its envelope has granted already; absent: the engine decides. */
+  readonly granted?: number;
   /** For a requester: how long it waits for the first event. */
   readonly answerTimeoutMs: number;
   readonly sizes: LaneSizes;

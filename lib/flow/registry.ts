@@ -7,7 +7,8 @@ import { type FailureCode, FAILURES, FlowError } from "../errors.ts";
 import { Bag } from "./bag.ts";
 import type { Logger } from "../logger.ts";
 
-export type FlowKind = "http";
+/** A request, or a tunnel. */
+export type FlowKind = "http" | "tcp";
 /** `waiting` for the first event or the target's head; `open` once there is one. */
 export type FlowState = "waiting" | "open" | "ended";
 /** How a flow ended: `ok`, or the failure's code. */
@@ -61,6 +62,13 @@ export class FlowRegistry {
   /** Flows opened since the start, refused ones included. */
   get opened(): number {
     return this.#opened;
+  }
+
+  /** Flows that ended in a failure; a client's leaving is none. */
+  get failed(): number {
+    let failed = 0;
+    for (const [end, count] of this.#ends) if (end !== "ok" && end !== "canceled") failed += count;
+    return failed;
   }
 
   /** How many flows ended, by the way they ended. */

@@ -8,8 +8,11 @@ import { HttpSyntaxError } from "../http1/error.ts";
 import { parseRequestHead } from "../http1/parse.ts";
 import { HeadScanner } from "../http1/scan.ts";
 import { BufferedWriter } from "../net/buffered_writer.ts";
+import { resetConnection } from "../net/reset.ts";
 import { SocketReader } from "../net/socket_reader.ts";
+import type { TunnelSocket } from "../net/tunnel_socket.ts";
 import { answerError } from "./answers.ts";
+import { codeOf, type Fault } from "./fault.ts";
 import { type BodyResult, RequestBody } from "./request_body.ts";
 import { type ResponseEnd, ResponseWriter } from "./response_writer.ts";
 
@@ -26,6 +29,11 @@ export interface IngressRequest {
    * be one, is the last of its connection.
    */
   readBody(maxBytes: number): Promise<BodyResult>;
+  /**
+   * Ends HTTP on this connection: sends `reply` and gives the connection away, with what the client
+   * sent early in its reader. The response is over with that. Null when the client has left.
+   */
+  takeSocket(reply: Uint8Array): TunnelSocket | null;
 }
 
 /** Takes requests; it must end each response in one way or another. */
@@ -77,6 +85,8 @@ export class ClientConnection {
   #takenAtMs = 0;
   /** Of the request under way, or of the last one. */
   #body: RequestBody | null = null;
+  #tunnel: TunnelSocket | null = null;
+  readonly #tunnelEnded = Promise.withResolvers<void>();
   bagIndex = -1;
   #watching = false;
   #draining = false;
@@ -90,19 +100,23 @@ export class ClientConnection {
     this.#writer = new BufferedWriter(socket, {
       onTaken: () => {
         this.#takenAtMs = performance.now();
-        this.#response?.onTaken?.();
+        if (this.#tunnel === null) this.#response?.onTaken?.();
+        else this.#tunnel.onTaken?.();
       },
-      onError: () => this.close(),
+      onError: () => {
+        if (this.#tunnel === null) this.close();
+        else this.#tunnel.onError?.();
+      },
     });
     this.#scanner = new HeadScanner(options.maxHeaderBytes);
   }
 
   /** Whether no request is under way. */
   get idle(): boolean {
-    return this.#response === null;
+    return this.#response === null && this.#tunnel === null;
   }
 
-  /** Closes now when idle, else after the response under way. */
+  /** Closes now when idle, else after the response or the tunnel under way. */
   drain(): void {
     this.#draining = true;
     this.#response?.closeAfter();
@@ -111,17 +125,29 @@ export class ClientConnection {
 
   /** Closes the socket at once; a response under way is over. */
   close(): void {
+    this.#end(() => {
+      try {
+        this.#socket.close();
+      } catch {
+        // It was closed by the other side in between.
+      }
+    });
+  }
+
+  /** As `close`, but the client sees a broken stream. */
+  #reset(): void {
+    this.#end(() => resetConnection(this.#socket));
+  }
+
+  #end(close: () => void): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#halfClose?.cancel();
     this.#writer.fail(new Error("the connection is closed"));
-    try {
-      this.#socket.close();
-    } catch {
-      // It was closed by the other side in between.
-    }
+    close();
     this.#response?.gone();
     this.#reader.close();
+    this.#tunnelEnded.resolve();
   }
 
   /** Serves requests until the connection ends. */
@@ -141,7 +167,13 @@ export class ClientConnection {
         this.#scanner.reset();
         if (!this.#scan() && !await this.#restOfHead()) break;
         end = await (this.#fault === null ? this.#serveOne() : this.#refuse(this.#fault));
+        const closeFramed = this.#response?.closeFramed === true;
         this.#response = null;
+        if (end === "taken") {
+          await this.#tunnelEnded.promise;
+          return;
+        }
+        if (end === "broken" && closeFramed) await this.#resetWhenFlushed();
         this.#halfClose?.cancel();
         this.#halfClose = null;
         // Never parse an unread body as the next request (RFC 9112 section 9.3).
@@ -226,9 +258,40 @@ export class ClientConnection {
         if (!response.ended) this.#watch();
         return result;
       },
+      takeSocket: (reply) => this.#take(response, reply),
     });
     if (!response.ended && body.taken) this.#watch();
     return ended;
+  }
+
+  /** Gives the connection away; `run` waits until it is closed. */
+  #take(response: ResponseWriter, reply: Uint8Array): TunnelSocket | null {
+    if (this.#closed || response.ended) return null;
+    this.#halfClose?.cancel();
+    this.#halfClose = null;
+    this.#writer.write(reply);
+    const tunnel: TunnelSocket = this.#tunnel = {
+      reader: this.#reader,
+      writer: this.#writer,
+      onTaken: null,
+      onError: null,
+      closeWrite: () => this.#socket.closeWrite(),
+      close: () => this.close(),
+      reset: () => this.#reset(),
+    };
+    response.taken();
+    return tunnel;
+  }
+
+  /** A body that ends with the connection can be broken off by a reset alone. */
+  async #resetWhenFlushed(): Promise<void> {
+    const idle = this.#startIdle();
+    try {
+      await this.#writer.flushed();
+    } finally {
+      idle.cancel();
+    }
+    this.#reset();
   }
 
   /** Answers something that is no request; the connection ends behind it. */
@@ -256,14 +319,14 @@ export class ClientConnection {
 
   readonly #onWatched = (more: boolean): void => {
     this.#watching = false;
-    if (this.#response === null || this.#closed) return;
+    if (this.#response === null || this.#tunnel !== null || this.#closed) return;
     if (more) this.#watch();
     else this.#clientEnded();
   };
 
   readonly #onBroken = (): void => {
     this.#watching = false;
-    this.close();
+    if (this.#tunnel === null) this.close(); // else it has been told as well
   };
 
   /**
@@ -271,7 +334,8 @@ export class ClientConnection {
    * what can be answered soon, and all that was already on its way.
    */
   #clientEnded(): void {
-    if (this.#halfClose !== null) return;
+    // What a client of a tunnel says early may well be all that it has to say.
+    if (this.#halfClose !== null || this.#response?.method === "CONNECT") return;
     this.#halfClose = this.#options.halfCloseDeadlines.start(() => this.close());
   }
 
@@ -320,24 +384,5 @@ export class ClientConnection {
     } finally {
       linger.cancel();
     }
-  }
-}
-
-/** Why something is refused before it is a request. */
-interface Fault {
-  readonly status: number;
-  readonly reason: string;
-}
-
-function codeOf(status: number): string {
-  switch (status) {
-    case 408:
-      return "request_timeout";
-    case 414:
-      return "target_too_long";
-    case 431:
-      return "head_too_large";
-    default:
-      return "bad_request";
   }
 }

@@ -17,7 +17,7 @@ export interface ResponseContext {
 }
 
 /** How the connection goes on after a response. */
-export type ResponseEnd = "keep" | "close" | "broken";
+export type ResponseEnd = "keep" | "close" | "broken" | "taken";
 
 /** A response head, as it came from the other side or as natsway makes it. */
 export interface ResponseStart {
@@ -35,6 +35,7 @@ export interface ResponseStart {
 }
 
 const encoder = new TextEncoder();
+const LF = 0x0a;
 
 /** The response to one request. Exactly one of `end`, `abort` and the client's leaving ends it. */
 export class ResponseWriter {
@@ -45,7 +46,9 @@ export class ResponseWriter {
   #left = 0;
   #keep: boolean;
   #ended = false;
+  #endedWhole = false;
   #started = false;
+  #lastOctet = LF;
   /** Body octets accepted so far. */
   bodyBytes = 0;
   /** Called when the client's socket has taken some of what is pending. */
@@ -77,6 +80,35 @@ export class ResponseWriter {
   /** Octets that wait for the client's socket. */
   get pendingBytes(): number {
     return this.#writer.pendingBytes;
+  }
+
+  get method(): string {
+    return this.#context.method;
+  }
+
+  /** Whether the body ends where the connection does. */
+  get closeFramed(): boolean {
+    return this.#framing === "close";
+  }
+
+  /** Whether octets of our own may follow the body: none where they could complete it by their number. */
+  get openEnded(): boolean {
+    return this.#framing === "chunked" || this.#framing === "close";
+  }
+
+  /** Whether the body so far ends within a line. */
+  get midLine(): boolean {
+    return this.#lastOctet !== LF;
+  }
+
+  /** Whether the response ended as a complete message. */
+  get endedWhole(): boolean {
+    return this.#endedWhole;
+  }
+
+  /** Resolves when the client's socket has taken all; rejects when it has broken. */
+  flushed(): Promise<void> {
+    return this.#writer.flushed();
   }
 
   /** Makes this the last response of its connection. Call it before `start`. */
@@ -133,6 +165,7 @@ export class ResponseWriter {
   body(bytes: Uint8Array): void {
     if (this.#ended || bytes.length === 0) return;
     this.bodyBytes += bytes.length;
+    this.#lastOctet = bytes[bytes.length - 1]!;
     switch (this.#framing) {
       case "none":
         return;
@@ -170,6 +203,11 @@ export class ResponseWriter {
     if (!this.#ended) this.#finish("broken");
   }
 
+  /** The connection is no HTTP connection any more. */
+  taken(): void {
+    if (!this.#ended) this.#finish("taken");
+  }
+
   /** The client has left: nothing more is written. */
   gone(): void {
     if (this.#ended) return;
@@ -200,6 +238,7 @@ export class ResponseWriter {
 
   #finish(end: ResponseEnd): void {
     this.#ended = true;
+    this.#endedWhole = end !== "broken";
     this.onTaken = null;
     this.onGone = null;
     this.#onEnd(end);

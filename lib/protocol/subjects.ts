@@ -47,6 +47,16 @@ export function responseSubject(roots: Roots, requesterId: string, id: string): 
   return `${roots.response}.responses.${requesterId}.${id}`;
 }
 
+/** Subject 3: client bytes of one session, to the receiver that owns it. */
+export function upstreamSubject(roots: Roots, receiverId: string, id: string): string {
+  return `${roots.request}.sessions.upstream.${receiverId}.${id}`;
+}
+
+/** Subject 4: target bytes of one session, to its requester. */
+export function downstreamSubject(roots: Roots, requesterId: string, id: string): string {
+  return `${roots.response}.sessions.downstream.${requesterId}.${id}`;
+}
+
 /** Subject 5: response credit to the receiver that owns the flow. */
 export function controlSubject(roots: Roots, receiverId: string, id: string): string {
   return `${roots.request}.control.${receiverId}.${id}`;
@@ -93,6 +103,12 @@ export function resolveReply(
 ): string | null {
   const subject = replyTo.startsWith(replyPrefixes(ownRoot)[0]!) ? replyTo : withoutFrom(replyTo);
   return isReplySubject(subject, ownRoot, requestId) ? subject : null;
+}
+
+/** SERVICE_ID of the requester: the last but one token of its reply subject. */
+export function requesterOf(replySubject: string): string {
+  const end = replySubject.lastIndexOf(".");
+  return replySubject.slice(replySubject.lastIndexOf(".", end - 1) + 1, end);
 }
 
 /** The check of {@linkcode resolveReply} alone, for a reply that is used as it came. */

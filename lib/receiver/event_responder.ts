@@ -5,6 +5,7 @@
  */
 import { type FailureCode, FAILURES, MessageTooLargeError } from "../errors.ts";
 import { SendWindow } from "../flow/credit_window.ts";
+import type { LaneEnd } from "../flow/lane_types.ts";
 import { FieldId } from "../http1/field.ts";
 import type { ResponseHead } from "../http1/head.ts";
 import { asHeaderText } from "../protocol/envelope.ts";
@@ -38,7 +39,6 @@ export interface EventResponderOptions {
 
 /** A body up to this size is sent as a buffered answer, which keeps its Content-Length. */
 const BUFFERED_BYTES = 4 * 1024 * 1024;
-const JSON_TYPE = { "content-type": "application/json" };
 
 /** A response as JSON events. */
 export class EventResponder implements Responder {
@@ -50,6 +50,7 @@ export class EventResponder implements Responder {
   lost = false;
   bodyBytes = 0;
   status = 0;
+  onEnded: ((end: LaneEnd) => void) | null = null;
 
   constructor(options: EventResponderOptions) {
     this.#options = options;
@@ -86,7 +87,7 @@ export class EventResponder implements Responder {
       this.bodyBytes += size;
       this.#publish(encodeResponseChunk(buffer.subarray(at, at + size)));
       at += size;
-      if (transport.pendingBytes > chunkBytes) await transport.drained();
+      if (transport.congested) await transport.drained();
     }
     if (last && !this.ended) {
       this.#publish(RESPONSE_END);
@@ -106,6 +107,12 @@ export class EventResponder implements Responder {
     if (!this.ended) this.#reply(status, JSON.stringify({ error: text }));
   }
 
+  /** The plain text of section 9 for a target of `tcp_stream` that cannot be connected to. */
+  refuseSession(target: string): void {
+    if (this.ended) return;
+    this.#reply(502, `Failed to connect to ${target}`, "text/plain");
+  }
+
   credit(bytes: number): void {
     this.#window.grant(bytes);
   }
@@ -122,9 +129,9 @@ export class EventResponder implements Responder {
     if (this.headSent && !this.ended) this.#publish(encodeResponseChunk(new Uint8Array(0)));
   }
 
-  #reply(status: number, body: string): void {
+  #reply(status: number, body: string, contentType = "application/json"): void {
     try {
-      this.#start(status, JSON_TYPE, "application/json");
+      this.#start(status, { "content-type": contentType }, contentType);
       this.#publish(encodeResponseChunk(new TextEncoder().encode(body)));
       this.#publish(RESPONSE_END);
     } catch (error) {
@@ -184,9 +191,15 @@ export class EventResponder implements Responder {
     this.#end();
   }
 
+  settled(): LaneEnd {
+    return { reason: this.lost ? "nats_down" : "ok", byPeer: false };
+  }
+
   #end(): void {
+    if (this.ended) return;
     this.ended = true;
     this.#window.close();
+    this.onEnded?.(this.settled());
   }
 }
 

@@ -2,21 +2,27 @@
  * What a receiver is carrying out, by request id, and the cancels that came before their request.
  * @module
  */
-import { FlowError } from "../errors.ts";
+import type { FlowError } from "../errors.ts";
 import { IdTable } from "../flow/id_table.ts";
-import { hex } from "../flow/ids.ts";
-import type { HttpCall } from "./http_call.ts";
-import type { Responder } from "./responder.ts";
+import { hex } from "../protocol/hex.ts";
+import type { Inbound } from "../transport/types.ts";
 
 /** One execution of one request. */
 export interface Execution {
   readonly id: string;
   readonly epoch: Uint8Array;
-  readonly responder: Responder;
-  /** Null while it waits for a slot. */
-  call: HttpCall | null;
-  /** `performance.now()` when the requester was last heard of. */
-  heardMs: number;
+  /** The requester wants no more of it. */
+  cancel(reason: string): void;
+  /** This process wants no more of it: the requester is told. */
+  stop(failure: FlowError): void;
+  /** A grant of incremental credit came. */
+  credit(bytes: number): void;
+  /** Keeps it from the time limit that its requester may have. */
+  keepAlive(): void;
+  /** Takes a message of the plane for client bytes; false when it is not in the contract's form. */
+  receive(message: Inbound): boolean;
+  /** The connection to NATS broke: what was under way in the contract's form may have been lost. */
+  linkLost(): void;
 }
 
 /** Ids that are remembered at most. */
@@ -71,10 +77,7 @@ export class Executions {
   cancel(id: string, epoch: string | null, reason: string): void {
     const found = this.get(id).filter((one) => epoch === null || hex(one.epoch) === epoch);
     if (found.length === 0 && epoch === null) this.#remember(id);
-    for (const execution of found) {
-      execution.responder.cancel(reason);
-      execution.call?.abort(new FlowError("canceled", `Cancelled by the requester: ${reason}`));
-    }
+    for (const execution of found) execution.cancel(reason);
   }
 
   /** Whether a request was cancelled before it came; asking forgets it. */

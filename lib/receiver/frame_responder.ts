@@ -1,5 +1,6 @@
 /**
- * Answers a natsway requester with binary frames (extensions.md section 3).
+ * Answers a natsway requester with binary frames (extensions.md sections 3 and 4): one message where all
+ * of the response fits, else a lane.
  * @module
  */
 import {
@@ -9,18 +10,12 @@ import {
   FlowError,
   NatswayError,
 } from "../errors.ts";
-import { SendWindow } from "../flow/credit_window.ts";
+import type { LaneDriver } from "../flow/lane_driver.ts";
+import type { LaneFlow } from "../flow/lane_flow.ts";
+import type { LaneEnd, LaneSizes } from "../flow/lane_types.ts";
 import { latin1, reasonPhrase } from "../http1/encode.ts";
 import type { ResponseHead } from "../http1/head.ts";
-import {
-  encodeClose,
-  encodeDataPrefix,
-  encodeHeadPrefix,
-  encodeProbe,
-  FRAME_HEADER_BYTES,
-  FrameFlag,
-  type FrameHead,
-} from "../protocol/frames.ts";
+import { encodeHeadPrefix, type FrameHead } from "../protocol/frames.ts";
 import { jsonBytes } from "../protocol/json.ts";
 import type { PeerInfo } from "../protocol/peer.ts";
 import { encodeResponseInfo } from "../protocol/response_info.ts";
@@ -30,6 +25,8 @@ import { crossingBlock, declaredLength } from "./response_block.ts";
 
 export interface FrameResponderOptions {
   readonly transport: Transport;
+  readonly lanes: LaneDriver;
+  readonly requestId: string;
   /** Reply subject, checked. */
   readonly subject: string;
   /** Subject on which this receiver hears of the flow, for probes. */
@@ -39,30 +36,34 @@ export interface FrameResponderOptions {
   /** The info of every head of this process without a failure, encoded. */
   readonly info: Uint8Array;
   readonly self: PeerInfo;
-  /** Largest message, frame and all: the smaller of both servers' limits. */
-  readonly maxMessageBytes: number;
-  /** Largest body in one frame. */
-  readonly frameBytes: number;
-  /** Body bytes that the first frame may hold. */
-  readonly firstWindow: number;
-  readonly creditCap: number;
+  /** The requester. */
+  readonly peer: PeerInfo;
+  readonly sizes: LaneSizes;
 }
 
 /** A response as frames. */
 export class FrameResponder implements Responder {
   readonly #options: FrameResponderOptions;
-  readonly #window: SendWindow;
-  #offset = 0;
-  #serial = 0;
+  #lane: LaneFlow | null = null;
+  #end: LaneEnd | null = null;
+  #wake: (() => void) | null = null;
+  #settle: ((end: LaneEnd) => void) | null = null;
   headSent = false;
-  ended = false;
   lost = false;
   bodyBytes = 0;
   status = 0;
+  onEnded: ((end: LaneEnd) => void) | null = null;
 
   constructor(options: FrameResponderOptions) {
     this.#options = options;
-    this.#window = new SendWindow(options.creditCap, 0);
+  }
+
+  get ended(): boolean {
+    return this.#end !== null;
+  }
+
+  settled(): Promise<LaneEnd> | LaneEnd {
+    return this.#end ?? new Promise((resolve) => this.#settle = resolve);
   }
 
   head(
@@ -73,41 +74,38 @@ export class FrameResponder implements Responder {
     last: boolean,
   ): Promise<void> | void {
     if (this.ended) return;
-    const reason = head.hasReason(reasonPhrase(head.status)) ? NOTHING : latin1(head.reason);
-    const fields = crossingBlock(head);
-    const room = this.#publishHead(
-      {
-        status: head.status,
-        reason,
-        info: this.#options.info,
-        fields,
-        declaredLength: declaredLength(head),
-      },
-      buffer,
-      start,
-      end,
-      last,
-    );
-    if (start + room < end) return this.#body(buffer, start + room, end, last);
+    const frameHead: FrameHead = {
+      status: head.status,
+      reason: head.hasReason(reasonPhrase(head.status)) ? NOTHING : latin1(head.reason),
+      info: this.#options.info,
+      fields: crossingBlock(head),
+      declaredLength: declaredLength(head),
+    };
+    const prefix = this.#prefix(frameHead, last);
+    if (last && end - start <= this.#mostInFirst(prefix)) {
+      this.#publishWhole(frameHead, prefix, buffer, start, end);
+      return;
+    }
+    const lane = this.#openLane();
+    this.headSent = true;
+    this.status = head.status;
+    const taken = lane.respond(prefix, buffer, start, end, last);
+    this.bodyBytes += taken;
+    if (start + taken < end) return this.#rest(buffer, start + taken, end, last);
   }
 
   body(buffer: Uint8Array, start: number, end: number, last: boolean): Promise<void> | void {
-    if (this.ended) return;
-    // The common case needs no promise: all of it fits one frame and the credit at hand.
-    const size = end - start;
-    const { frameBytes, transport } = this.#options;
-    if (size <= this.#window.credit && size <= this.#mostBody) {
-      if (size > 0 || last) this.#publishData(buffer.subarray(start, end), last);
-      return transport.pendingBytes > frameBytes ? transport.drained() : undefined;
-    }
-    return this.#body(buffer, start, end, last);
+    const lane = this.#lane;
+    if (lane === null || this.ended) return;
+    const taken = lane.offer(buffer, start, end, last);
+    this.bodyBytes += taken;
+    if (start + taken < end) return this.#rest(buffer, start + taken, end, last);
   }
 
   fail(code: FailureCode, text: string): void {
     if (this.ended) return;
-    if (this.headSent) {
-      this.#publish([encodeClose(this.#options.epoch, this.#offset, code)]);
-      this.#end();
+    if (this.#lane !== null) {
+      this.#lane.reset(code);
       return;
     }
     const { serviceId, self } = this.#options;
@@ -125,104 +123,115 @@ export class FrameResponder implements Responder {
       declaredLength: body.length,
     };
     try {
-      // The window is for bodies of targets: who asks for the flow's end in two parts gets no more.
-      const sent = this.#publishHead(head, body, 0, body.length, true);
-      if (sent < body.length) this.#publish([encodeClose(this.#options.epoch, this.#offset, code)]);
+      // The window is for bodies of targets: this one is as short as a head.
+      this.#publishWhole(head, this.#prefix(head, true), body, 0, body.length);
     } catch (error) {
       if (!(error instanceof NatswayError)) throw error;
       // Not even this fits what the requester says that it can take.
+      this.#finish({ reason: code, byPeer: false });
     }
-    this.#end();
   }
 
-  credit(bytes: number): void {
-    this.#window.grant(bytes);
+  /** Frames know no incremental credit. */
+  credit(): void {}
+
+  keepAlive(): void {}
+
+  cancel(reason: string): void {
+    if (this.#lane !== null) this.#lane.canceled(reason);
+    else this.#finish({ reason, byPeer: true });
   }
 
-  cancel(): void {
-    this.#end();
+  #goOn(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
   }
 
-  /** Asks the requester whether it still knows the flow; the answer comes on the control plane. */
-  probe(): void {
-    if (this.ended || !this.headSent) return;
-    const { epoch, serviceId, controlSubject } = this.#options;
-    this.#serial++;
-    this.#publish([encodeProbe(epoch, this.#offset, this.#serial, serviceId)], controlSubject);
-  }
-
-  /** Most body octets in one frame. */
-  get #mostBody(): number {
-    const { frameBytes, maxMessageBytes } = this.#options;
-    return Math.min(frameBytes, maxMessageBytes - FRAME_HEADER_BYTES);
+  #finish(end: LaneEnd): void {
+    if (this.#end !== null) return;
+    this.#end = end;
+    this.#goOn();
+    this.#settle?.(end);
+    this.onEnded?.(end);
   }
 
   /**
-   * Publishes the head frame with as much body as it may hold; returns how much.
+   * The head with whatever may stand before a body. Good until the next prefix is made.
    * @throws {FlowError} `head_too_large`; nothing was published
    */
-  #publishHead(
+  #prefix(head: FrameHead, last: boolean): Uint8Array {
+    const { epoch, sizes } = this.#options;
+    const prefix = encodeHeadPrefix(epoch, head, last);
+    if (prefix.length < sizes.maxMessageBytes) return prefix;
+    throw new FlowError(
+      "head_too_large",
+      `The response head of ${prefix.length} bytes is over max_payload (${sizes.maxMessageBytes})`,
+    );
+  }
+
+  /** Most body octets beside a head; the head itself takes one number of the window. */
+  #mostInFirst(prefix: Uint8Array): number {
+    const { sizes, peer } = this.#options;
+    return Math.min(sizes.maxMessageBytes - prefix.length, sizes.frameBytes, peer.window - 1);
+  }
+
+  #publishWhole(
     head: FrameHead,
+    prefix: Uint8Array,
     buffer: Uint8Array,
     start: number,
     end: number,
-    last: boolean,
-  ): number {
-    const { epoch, maxMessageBytes, frameBytes, firstWindow } = this.#options;
-    const prefix = encodeHeadPrefix(epoch, head, last);
-    if (prefix.length > maxMessageBytes) {
-      throw new FlowError(
-        "head_too_large",
-        `The response head of ${prefix.length} bytes is over max_payload (${maxMessageBytes})`,
-      );
-    }
-    const room = Math.min(end - start, maxMessageBytes - prefix.length, frameBytes, firstWindow);
-    const whole = room === end - start;
-    if (!whole && last) prefix[1] = prefix[1]! & ~FrameFlag.Fin; // it comes with the rest
+  ): void {
+    const { transport, subject } = this.#options;
     this.headSent = true;
     this.status = head.status;
-    this.#offset = 1 + room;
-    this.bodyBytes = room;
-    if (!this.#publish([prefix, buffer.subarray(start, start + room)])) return room;
-    if (whole && last) this.#end();
-    return room;
+    this.bodyBytes = end - start;
+    this.lost = !transport.publish(subject, [prefix, buffer.subarray(start, end)]);
+    this.#finish({ reason: this.lost ? "nats_down" : "ok", byPeer: false });
   }
 
-  async #body(buffer: Uint8Array, start: number, end: number, last: boolean): Promise<void> {
-    const { frameBytes, transport } = this.#options;
-    const most = this.#mostBody;
-    let at = start;
-    while (at < end && !this.ended) {
-      if (this.#window.credit === 0) await this.#window.wait();
-      if (this.ended) return;
-      const size = Math.min(end - at, most, this.#window.credit);
-      this.#publishData(buffer.subarray(at, at + size), last && at + size === end);
-      at += size;
-      if (transport.pendingBytes > frameBytes) await transport.drained();
+  /** @throws {FlowError} `overloaded`: there is no memory for a lane */
+  #openLane(): LaneFlow {
+    const { lanes, requestId, epoch, peer, sizes, subject, controlSubject } = this.#options;
+    const lane = lanes.open({
+      id: requestId,
+      role: "receiver",
+      epoch,
+      sends: true,
+      receives: false,
+      responseHead: true,
+      closeBy: "lane",
+      limit: peer.window,
+      answerTimeoutMs: Infinity,
+      sizes,
+      app: {
+        head: () => {},
+        data: () => {},
+        eof: () => {},
+        room: () => this.#goOn(),
+        ended: (end) => this.#finish(end),
+      },
+      subjects: { subject, reply: controlSubject, cancel: () => {} },
+    });
+    if (lane === null) {
+      const text = "The receiver has no memory for another flow (FLOW_MEMORY_BYTES, MAX_FLOWS)";
+      throw new FlowError("overloaded", text);
     }
-    if (last && start === end && !this.ended) this.#publishData(NOTHING, true);
+    lane.joinPeer(peer.instance);
+    this.#lane = lane;
+    return lane;
   }
 
-  #publishData(bytes: Uint8Array, fin: boolean): void {
-    const prefix = encodeDataPrefix(this.#options.epoch, this.#offset, fin);
-    this.#window.take(bytes.length);
-    this.#offset += bytes.length;
-    this.bodyBytes += bytes.length;
-    if (this.#publish([prefix, bytes]) && fin) this.#end();
-  }
-
-  /** False when there is no connection: the requester's flow has ended or will, so this one ends. */
-  #publish(parts: Uint8Array[], reply?: string): boolean {
-    const { transport, subject } = this.#options;
-    if (transport.publish(subject, parts, reply === undefined ? {} : { reply })) return true;
-    this.lost = true;
-    this.#end();
-    return false;
-  }
-
-  #end(): void {
-    this.ended = true;
-    this.#window.close();
+  /** Offers what the lane did not take at once, as it makes room. */
+  async #rest(buffer: Uint8Array, start: number, end: number, last: boolean): Promise<void> {
+    for (let at = start; at < end;) {
+      await new Promise<void>((resolve) => this.#wake = resolve);
+      if (this.ended) return;
+      const taken = this.#lane!.offer(buffer, at, end, last);
+      this.bodyBytes += taken;
+      at += taken;
+    }
   }
 }
 

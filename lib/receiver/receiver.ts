@@ -5,7 +5,9 @@
 import { FlowError } from "../errors.ts";
 import { DeadlinesByLength } from "../flow/deadlines.ts";
 import { newEpoch } from "../flow/ids.ts";
-import type { Flow, FlowRegistry } from "../flow/registry.ts";
+import { LaneDriver } from "../flow/lane_driver.ts";
+import type { MemoryBudget } from "../flow/memory_budget.ts";
+import type { Flow, FlowKind, FlowRegistry } from "../flow/registry.ts";
 import type { Logger } from "../logger.ts";
 import { decodeCancel } from "../protocol/cancel.ts";
 import {
@@ -15,20 +17,32 @@ import {
   Operation,
   readHttpPayload,
 } from "../protocol/envelope.ts";
+import { readCredit } from "../protocol/credit.ts";
+import { decodeFrame, FrameError, isFrame } from "../protocol/frames.ts";
 import { FEATURE_RAW } from "../protocol/peer.ts";
-import { isReplySubject, resolveReply, type Roots } from "../protocol/subjects.ts";
+import { readSessionPayload } from "../protocol/session.ts";
+import {
+  isReplySubject,
+  isServiceId,
+  requesterOf,
+  resolveReply,
+  responseSubject,
+  type Roots,
+} from "../protocol/subjects.ts";
 import type { Delivery, Inbound, RequestConsumer, Transport } from "../transport/types.ts";
-import type { Target } from "./dial.ts";
+import { showTarget, type Target } from "./dial.ts";
 import { Dispatch } from "./dispatch.ts";
 import { EventResponder } from "./event_responder.ts";
 import { type Execution, Executions } from "./executions.ts";
-import { HttpCall } from "./http_call.ts";
-import { Liveness } from "./liveness.ts";
+import { FrameResponder } from "./frame_responder.ts";
+import { HttpExecution, type HttpExecutionContext, type HttpJob } from "./http_execution.ts";
 import { ConnectionGate } from "./responder.ts";
 import { Responders } from "./responders.ts";
+import { type SessionContext, SessionExecution } from "./session_execution.ts";
+import { StreamKeeper } from "./stream_keeper.ts";
 import { traceHeaders } from "./trace_headers.ts";
 import { UpstreamClient } from "./upstream_client.ts";
-import { upstreamHead } from "./upstream_request.ts";
+import { requestHead } from "./upstream_request.ts";
 
 export interface ReceiverOptions {
   readonly transport: Transport;
@@ -47,23 +61,19 @@ export interface ReceiverOptions {
   readonly responseTimeoutMs: number;
   readonly streamTimeoutMs: number;
   readonly peerTimeoutMs: number;
+  /** 0 for ever. */
+  readonly idleTimeoutMs: number;
+  readonly budget: MemoryBudget;
+  /** Pings a peer's instance; null for no presence. */
+  readonly ping: ((instance: string) => void) | null;
+  /** Dials the target of a session, if the target policy lets it. @throws {FlowError} */
+  readonly dialSession: SessionContext["dial"];
   readonly maxInflight: number;
   readonly maxHeaderBytes: number;
   readonly frameBytes: number;
 }
 
 type RequestEnvelope = Extract<Envelope, { kind: "request" }>;
-
-/** What a request needs from its delivery to its end. */
-interface Job {
-  readonly delivery: Delivery;
-  readonly execution: Execution;
-  readonly flow: Flow;
-  readonly request: HttpPayload;
-  readonly head: string;
-  readonly ttlMs: number;
-  readonly arrivedMs: number;
-}
 
 /** Receiver's half of the bridge. */
 export class Receiver {
@@ -72,9 +82,13 @@ export class Receiver {
   readonly #executions: Executions;
   readonly #client: UpstreamClient | null;
   readonly #headDeadlines = new DeadlinesByLength();
+  readonly #idleDeadlines = new DeadlinesByLength();
   readonly #gate: ConnectionGate;
   readonly #responders: Responders;
-  readonly #liveness: Liveness;
+  readonly #keeper: StreamKeeper;
+  readonly #lanes: LaneDriver;
+  readonly #http: HttpExecutionContext | null;
+  readonly #sessions: SessionContext;
   #consumer: RequestConsumer | null = null;
   #draining = false;
   /** Messages that were dropped, by reason. */
@@ -84,17 +98,36 @@ export class Receiver {
     this.#options = options;
     this.#executions = new Executions(options.responseTimeoutMs);
     this.#gate = new ConnectionGate(options.transport);
-    this.#responders = new Responders(options);
-    this.#liveness = new Liveness({
+    const { transport, roots } = options;
+    this.#lanes = new LaneDriver({
       ...options,
-      executions: this.#executions,
-      onBadFrame: (text) => this.#drop(text),
+      answerSubject: (id, requester) =>
+        isServiceId(requester) ? responseSubject(roots, requester, id) : null,
     });
+    this.#responders = new Responders({ ...options, lanes: this.#lanes });
+    this.#keeper = new StreamKeeper(transport, this.#executions, options.streamTimeoutMs);
     this.#client = options.upstream === null ? null : new UpstreamClient({
       target: options.upstream,
       connectTimeoutMs: options.connectTimeoutMs,
       maxHeaderBytes: options.maxHeaderBytes,
     });
+    const shared = {
+      ...options,
+      gate: this.#gate,
+      remove: (execution: Execution) => this.#executions.remove(execution),
+    };
+    this.#http = this.#client === null ? null : {
+      ...shared,
+      client: this.#client,
+      headDeadlines: this.#headDeadlines,
+    };
+    this.#sessions = {
+      ...shared,
+      lanes: this.#lanes,
+      deadlines: this.#idleDeadlines,
+      self: () => this.#responders.self(),
+      dial: options.dialSession,
+    };
     this.#dispatch = new Dispatch({
       slots: options.maxInflight,
       onSaturated: () => {
@@ -114,10 +147,19 @@ export class Receiver {
   start(): void {
     const { transport } = this.#options;
     this.#consumer = transport.consumeRequests((delivery) => this.#request(delivery));
+    transport.consumePlane("sessions.upstream", (message) => this.#upstream(message));
     transport.consumePlane("cancel", (message) => this.#cancel(message));
     transport.consumePoolCancels((message) => this.#cancel(message));
-    transport.consumePlane("control", (message) => this.#liveness.control(message));
-    this.#liveness.start();
+    transport.consumePlane("control", (message) => this.#control(message));
+    transport.onConnection((connected) => {
+      if (!connected) { for (const execution of [...this.#executions.all()]) execution.linkLost(); }
+    });
+    this.#keeper.start();
+  }
+
+  /** A peer's instance has answered a ping. */
+  peerAnswered(instance: string): void {
+    this.#lanes.answered(instance);
   }
 
   /** Leaves the pool; what has been taken is finished. Resolves when no more comes. */
@@ -129,12 +171,11 @@ export class Receiver {
   /** Breaks off whatever is still under way. */
   stop(): void {
     this.#draining = true;
-    this.#liveness.stop();
-    for (const execution of [...this.#executions.all()]) {
-      const failure = new FlowError("stopping", "natsway is stopping");
-      execution.responder.fail(failure.code, failure.message);
-      execution.call?.abort(failure);
-    }
+    this.#keeper.stop();
+    const failure = new FlowError("stopping", "natsway is stopping");
+    for (const execution of [...this.#executions.all()]) execution.stop(failure);
+    this.#lanes.stop();
+    this.#idleDeadlines.close();
     this.#client?.close();
     this.#headDeadlines.close();
   }
@@ -200,6 +241,10 @@ export class Receiver {
       return;
     }
     const { operation } = envelope;
+    if (operation === Operation.Tcp) {
+      this.#takeSession(delivery, envelope, subject);
+      return;
+    }
     if (operation !== Operation.Http && operation !== Operation.NatswayHttp) {
       const text = `No handler registered for operation=${operation.slice(0, 64)}`;
       this.#responders.event(subject, null, operation, null).refuse(503, text);
@@ -213,15 +258,59 @@ export class Receiver {
       logger.warn("request refused", { request_id: envelope.requestId, detail: request });
       return;
     }
-    this.#open(delivery, envelope, subject, request);
+    this.#takeHttp(delivery, envelope, subject, request);
   }
 
-  /** Enters the flow, and hands it to the dispatch. */
-  #open(
+  #takeSession(delivery: Delivery, envelope: RequestEnvelope, subject: string): void {
+    const target = readSessionPayload(envelope.payload);
+    if (typeof target === "string" || !isServiceId(target.requesterServiceId)) {
+      const text = typeof target === "string"
+        ? target
+        : "Missing requester_service_id for tcp_stream";
+      this.#responders.event(subject, null, Operation.Tcp, null).refuse(400, text);
+      delivery.term(text);
+      this.#options.logger.warn("request refused", {
+        request_id: envelope.requestId,
+        detail: text,
+      });
+      return;
+    }
+    const shown = showTarget({ hostname: target.host, port: target.port });
+    this.#open(
+      delivery,
+      envelope,
+      subject,
+      ["tcp", "CONNECT", shown],
+      (job) =>
+        new SessionExecution(this.#sessions, {
+          ...job,
+          target,
+          subject,
+          peer: job.responder instanceof FrameResponder ? envelope.peer : null,
+        }),
+    );
+  }
+
+  #takeHttp(
     delivery: Delivery,
     envelope: RequestEnvelope,
     subject: string,
     request: HttpPayload,
+  ): void {
+    this.#open(delivery, envelope, subject, ["http", request.method, request.path], (job) => {
+      job.flow.sentBytes = request.body?.length ?? 0;
+      const head = requestHead(request, this.#options);
+      return new HttpExecution(this.#http!, { ...job, request, head });
+    });
+  }
+
+  /** Enters the flow, and hands its execution to the dispatch; what cannot run is answered. */
+  #open(
+    delivery: Delivery,
+    envelope: RequestEnvelope,
+    subject: string,
+    [kind, method, target]: readonly [FlowKind, string, string],
+    make: (job: Job) => HttpExecution | SessionExecution,
   ): void {
     const { registry, responseTimeoutMs } = this.#options;
     const { requestId, peer } = envelope;
@@ -232,28 +321,18 @@ export class Receiver {
       : this.#responders.event(subject, requestId, envelope.operation, trace);
     let flow: Flow | null = null;
     try {
-      flow = registry.open(requestId, "http", request.method, request.path);
+      flow = registry.open(requestId, kind, method, target);
       flow.peer = requesterOf(subject);
-      flow.sentBytes = request.body?.length ?? 0;
-      const head = this.#upstreamHead(request);
-      const execution: Execution = {
-        id: requestId,
+      const execution = make({
         epoch,
-        responder,
-        call: null,
-        heardMs: performance.now(),
-      };
-      const job: Job = {
         delivery,
-        execution,
         flow,
-        request,
-        head,
+        responder,
         ttlMs: peer === null || peer.ttlMs === 0 ? responseTimeoutMs : peer.ttlMs,
-        arrivedMs: execution.heardMs,
-      };
+        arrivedMs: performance.now(),
+      });
       this.#executions.add(execution);
-      if (!this.#dispatch.submit({ run: (release) => void this.#run(job, release) })) {
+      if (!this.#dispatch.submit({ run: (release) => void execution.run(release) })) {
         this.#executions.remove(execution);
         throw new FlowError("overloaded", "The receiver is saturated (RECEIVER_MAX_INFLIGHT)");
       }
@@ -270,67 +349,34 @@ export class Receiver {
     }
   }
 
-  /** @throws {FlowError} the request cannot be sent to any upstream */
-  #upstreamHead(request: HttpPayload): string {
-    const { upstream, upstreamHost, maxHeaderBytes } = this.#options;
-    if (/^https?:\/\//i.test(request.path)) {
-      if (!URL.canParse(request.path)) {
-        throw new FlowError("bad_request", "Invalid proxy target URL");
-      }
-      throw new FlowError("target_denied", "This version does not serve proxy requests");
+  /** Client bytes and whatever else a requester says of a session. */
+  #upstream(message: Inbound): void {
+    for (const execution of this.#executions.get(message.token)) {
+      if (execution.receive(message)) return;
     }
-    if (upstream === null) throw new FlowError("no_upstream", "Receiver is missing UPSTREAM_URL");
-    const head = upstreamHead(request, {
-      prefix: upstream.prefix,
-      authority: upstream.authority,
-      host: upstreamHost,
-    });
-    // The requester has checked the client's; Via and X-Forwarded-* came on top.
-    if (head.length > maxHeaderBytes + ADDED_HEAD_BYTES) {
-      const text = `The request head is over the receiver's MAX_HEADER_BYTES (${maxHeaderBytes})`;
-      throw new FlowError("head_too_large", text);
-    }
-    return head;
+    if (isFrame(message.data)) this.#frame(message);
   }
 
-  async #run(job: Job, release: () => void): Promise<void> {
-    const { execution, flow, delivery } = job;
-    const { responder } = execution;
-    const { registry, upstreamTimeoutMs } = this.#options;
-    const age = performance.now() - job.arrivedMs;
-    if (responder.ended || age > job.ttlMs) {
-      // Cancelled, or its client has long had its 504: nothing may run.
-      responder.cancel("expired");
-      this.#executions.remove(execution);
-      release();
-      delivery.ack();
-      registry.close(flow, "canceled", "not run: cancelled or expired while it waited");
+  /** Credit, and what a natsway requester says of a response. */
+  #control(message: Inbound): void {
+    const { token, data } = message;
+    if (isFrame(data)) {
+      this.#frame(message);
       return;
     }
-    const left = job.ttlMs - age;
-    const call = new HttpCall({
-      client: this.#client!,
-      request: job.request,
-      head: job.head,
-      responder,
-      gate: this.#gate,
-      answerTimeoutMs: left,
-      // The requester's own clock ends the call too: no need to count what the wait here took.
-      headTimeoutMs: upstreamTimeoutMs > 0 ? Math.min(upstreamTimeoutMs, job.ttlMs) : job.ttlMs,
-      headDeadlines: this.#headDeadlines,
-      onHead: () => {
-        flow.state = "open";
-        release();
-      },
-    });
-    execution.call = call;
-    execution.heardMs = performance.now();
-    const failure = await call.run();
-    this.#executions.remove(execution);
-    delivery.ack();
-    flow.status = responder.status;
-    flow.receivedBytes = responder.bodyBytes;
-    registry.close(flow, failure?.code ?? "ok", failure?.message);
+    const executions = this.#executions.get(token);
+    if (executions.length === 0) return;
+    const bytes = readCredit(data, token, "response");
+    if (bytes !== null) { for (const execution of executions) execution.credit(bytes); }
+  }
+
+  #frame({ token, data }: Inbound): void {
+    try {
+      this.#lanes.host.receive(token, decodeFrame(data));
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#drop(error.message);
+    }
   }
 
   #cancel(message: Inbound): void {
@@ -343,11 +389,8 @@ export class Receiver {
   }
 }
 
-/** What may stand in a head besides what the client sent and the prefix of UPSTREAM_URL. */
-const ADDED_HEAD_BYTES = 8192;
-
-/** SERVICE_ID of the requester: the last but one token of its reply subject. */
-function requesterOf(subject: string): string {
-  const end = subject.lastIndexOf(".");
-  return subject.slice(subject.lastIndexOf(".", end - 1) + 1, end);
-}
+/** What every execution is made from. */
+type Job = Pick<
+  HttpJob,
+  "epoch" | "delivery" | "flow" | "responder" | "ttlMs" | "arrivedMs"
+>;

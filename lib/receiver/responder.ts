@@ -3,6 +3,7 @@
  * @module
  */
 import type { FailureCode } from "../errors.ts";
+import type { LaneEnd } from "../flow/lane_types.ts";
 import type { ResponseHead } from "../http1/head.ts";
 import type { Transport } from "../transport/types.ts";
 
@@ -26,8 +27,14 @@ export interface Responder {
   fail(code: FailureCode, text: string): void;
   /** A grant of incremental credit came. */
   credit(bytes: number): void;
+  /** Keeps an idle response from the time limit that its requester may have. */
+  keepAlive(): void;
   /** Nobody waits any more: nothing is published from now on, waiters go on. */
   cancel(reason: string): void;
+  /** How it ended; what has been published may have to be sent again until then. */
+  settled(): Promise<LaneEnd> | LaneEnd;
+  /** Called once at its end, from whichever side. */
+  onEnded: ((end: LaneEnd) => void) | null;
   readonly headSent: boolean;
   readonly ended: boolean;
   /** Ended because there was no connection to NATS when something had to be published. */

@@ -2,6 +2,7 @@
  * Makes the responder that a requester understands.
  * @module
  */
+import type { LaneDriver } from "../flow/lane_driver.ts";
 import { creditSizes } from "../protocol/credit.ts";
 import { decodeHello } from "../protocol/hello.ts";
 import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
@@ -16,7 +17,7 @@ export interface RespondersOptions {
   readonly roots: Roots;
   readonly serviceId: string;
   readonly instance: string;
-  readonly frameBytes: number;
+  readonly lanes: LaneDriver;
   readonly streamTimeoutMs: number;
 }
 
@@ -39,21 +40,19 @@ export class Responders {
     epoch: Uint8Array,
     peer: PeerInfo,
   ): FrameResponder {
-    const { transport, roots, serviceId, frameBytes } = this.#options;
-    const ownLimit = transport.maxPayload;
-    const sizes = creditSizes(ownLimit);
+    const { transport, roots, serviceId, lanes } = this.#options;
     return new FrameResponder({
       transport,
+      lanes,
+      requestId,
       subject,
       controlSubject: controlSubject(roots, serviceId, requestId),
       serviceId,
       epoch,
       info: this.#info(),
-      self: this.#self(),
-      maxMessageBytes: peer.maxMsg > 0 ? Math.min(peer.maxMsg, ownLimit) : ownLimit,
-      frameBytes,
-      firstWindow: peer.window > 0 ? peer.window : sizes.initial,
-      creditCap: sizes.cap,
+      self: this.self(),
+      peer,
+      sizes: lanes.sizes(peer.maxMsg),
     });
   }
 
@@ -90,7 +89,8 @@ export class Responders {
     return true;
   }
 
-  #self(): PeerInfo {
+  /** What is said of this process. */
+  self(): PeerInfo {
     const { transport, instance } = this.#options;
     return {
       instance,
@@ -108,7 +108,7 @@ export class Responders {
       this.#infoFor = transport.maxPayload;
       this.#infoBytes = encodeResponseInfo({
         receiverServiceId: serviceId,
-        peer: this.#self(),
+        peer: this.self(),
         code: null,
       });
     }

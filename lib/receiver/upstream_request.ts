@@ -106,3 +106,40 @@ function hostOf(request: HttpPayload): string | null {
 function bad(text: string): FlowError {
   return new FlowError("bad_request", text);
 }
+
+/** What may stand in a head besides what the client sent and the prefix of UPSTREAM_URL. */
+const ADDED_HEAD_BYTES = 8192;
+
+/**
+ * The head of a request that came over NATS, checked.
+ * @throws {FlowError} the request cannot be sent to any upstream
+ */
+export function requestHead(
+  request: HttpPayload,
+  options: {
+    /** Null when UPSTREAM_URL is not set. */
+    readonly upstream: { readonly authority: string; readonly prefix: string } | null;
+    readonly upstreamHost: "upstream" | "client";
+    readonly maxHeaderBytes: number;
+  },
+): string {
+  const { upstream, upstreamHost, maxHeaderBytes } = options;
+  if (/^https?:\/\//i.test(request.path)) {
+    if (!URL.canParse(request.path)) {
+      throw new FlowError("bad_request", "Invalid proxy target URL");
+    }
+    throw new FlowError("target_denied", "This version does not serve proxy requests");
+  }
+  if (upstream === null) throw new FlowError("no_upstream", "Receiver is missing UPSTREAM_URL");
+  const head = upstreamHead(request, {
+    prefix: upstream.prefix,
+    authority: upstream.authority,
+    host: upstreamHost,
+  });
+  // The requester has checked the client's; Via and X-Forwarded-* came on top.
+  if (head.length > maxHeaderBytes + ADDED_HEAD_BYTES) {
+    const text = `The request head is over the receiver's MAX_HEADER_BYTES (${maxHeaderBytes})`;
+    throw new FlowError("head_too_large", text);
+  }
+  return head;
+}

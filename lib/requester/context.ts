@@ -2,13 +2,15 @@
  * What all exchanges of a requester share.
  * @module
  */
-import type { Deadlines } from "../flow/deadlines.ts";
+import type { Deadlines, DeadlinesByLength } from "../flow/deadlines.ts";
+import type { LaneDriver } from "../flow/lane_driver.ts";
 import type { Flow, FlowEnd } from "../flow/registry.ts";
 import type { Logger } from "../logger.ts";
 import type { CreditSizes } from "../protocol/credit.ts";
 import type { ResponseInfoCache } from "../protocol/response_info.ts";
 import type { Roots } from "../protocol/subjects.ts";
 import type { Transport } from "../transport/types.ts";
+import type { FirstWindows } from "./first_windows.ts";
 
 export interface RequesterContext {
   readonly transport: Transport;
@@ -23,8 +25,11 @@ export interface RequesterContext {
   /** Wait for each next event of a Ruby peer; null for no limit. */
   readonly streamDeadlines: Deadlines | null;
   readonly streamTimeoutMs: number;
-  /** Longest silence of a natsway peer. */
-  readonly peerDeadlines: Deadlines;
+  /** How long a tunnel may be idle; 0 for ever. */
+  readonly idleTimeoutMs: number;
+  readonly idleDeadlines: DeadlinesByLength;
+  readonly lanes: LaneDriver;
+  readonly windows: FirstWindows;
   readonly infoCache: ResponseInfoCache;
   /** A receiver has named the largest message that its server takes, in bytes; 0 for none. */
   learnLimit(maxMsg: number): void;
@@ -37,6 +42,8 @@ export interface RequesterContext {
     cancel: { requestId: string; reason: string; epoch: string | null },
     reply?: string,
   ): boolean;
-  /** Called once by each exchange. */
+  /** Ends an execution that this flow is not bound to, once its owner is known. */
+  cancelForeign(requestId: string, serviceId: string, epoch: Uint8Array): void;
+  /** Called once by each exchange and session. */
   finished(flow: Flow, end: FlowEnd, detail: string | undefined): void;
 }

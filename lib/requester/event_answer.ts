@@ -18,6 +18,8 @@ export interface EventAnswerHost {
   readonly viaLine: string;
   /** Binds the exchange to a peer that speaks events. */
   bind(serviceId: string): void;
+  /** The head is written; the media type with its parameters, `""` for none. */
+  onHead(contentType: string): void;
   startCredit(): void;
   /** Fails; where `cancel` is set the receiver is told to stop. */
   fail(code: FailureCode, message: string, options?: { detail?: string; cancel?: boolean }): void;
@@ -132,6 +134,7 @@ export class EventAnswer {
     if (start === null) return;
     this.#held = null;
     const { block, contentLength } = fieldBlock(start.headers);
+    this.#host.onHead(contentTypeOf(start.headers));
     this.#host.response.start({
       status: start.status,
       fields: parseFieldBlock(block, 0, block.length),
@@ -140,6 +143,13 @@ export class EventAnswer {
       completeLength,
     });
   }
+}
+
+function contentTypeOf(headers: EventHeaders): string {
+  for (const [name, content] of Object.entries(headers)) {
+    if (name.toLowerCase() === "content-type") return String(content);
+  }
+  return "";
 }
 
 function isUnknownOperation(body: Uint8Array): boolean {

@@ -1,11 +1,13 @@
 /**
  * One HTTP request under way: binds to the receiver that answers first, writes its response to the
- * client, grants credit as the client takes it, and ends once.
+ * client, and ends once.
  * @module
  */
 import { type FailureCode, FAILURES, isFailureCode } from "../errors.ts";
 import type { Deadline } from "../flow/deadlines.ts";
-import { hex } from "../flow/ids.ts";
+import { endDetail, flowEndOf } from "../flow/flow_end.ts";
+import type { LaneFlow } from "../flow/lane_flow.ts";
+import type { LaneEnd } from "../flow/lane_types.ts";
 import type { Flow, FlowEnd } from "../flow/registry.ts";
 import type { Fields } from "../http1/fields.ts";
 import { parseFieldBlock } from "../http1/parse.ts";
@@ -14,17 +16,22 @@ import type { ResponseWriter } from "../ingress/response_writer.ts";
 import { decodeEvent, type ResponseEvent } from "../protocol/events.ts";
 import { decodeFrame, type Frame, FrameError, FrameType, isFrame } from "../protocol/frames.ts";
 import { natsStatus, NO_RESPONDERS } from "../protocol/nats_headers.ts";
-import { cancelSubject, isServiceId, POOL_TOKEN, requestSubject } from "../protocol/subjects.ts";
+import type { ResponseInfo } from "../protocol/response_info.ts";
 import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { EventAnswer } from "./event_answer.ts";
+import { LaneAnswer } from "./lane_answer.ts";
+import { contentTypeOf, inBandError } from "./late_error.ts";
 import { Owner } from "./owner.ts";
+import { PoolQuestion } from "./pool_question.ts";
 
 /** What an exchange is about. */
 export interface ExchangeOptions {
   readonly flow: Flow;
   readonly response: ResponseWriter;
   readonly replyTo: string;
+  /** The `window` of the envelope, counted at the budget until the response has a lane. */
+  readonly window: number;
   /**
    * Sends the request again under a new id, since the receiver that got it cannot carry it; false when
    * that is not to be done, or has been done often enough.
@@ -32,22 +39,23 @@ export interface ExchangeOptions {
   readonly sendAgain: () => boolean;
 }
 
+type HeadFrame = Extract<Frame, { type: typeof FrameType.Data }>;
+
 /** An exchange from its publish to its end. */
 export class HttpExchange {
   readonly #context: RequesterContext;
   readonly #options: ExchangeOptions;
   readonly #flow: Flow;
   readonly #response: ResponseWriter;
+  readonly #pool: PoolQuestion;
   #deadline: Deadline | null;
+  /** A receiver that answers with events. */
   #owner: Owner | null = null;
-  /** Next number of the response lane; the head is number 0. */
-  #next = 0;
-  /** Body bytes that came with the first frame, before any credit. */
-  #ungranted = 0;
   #events: EventAnswer | null = null;
-  #noResponders = 0;
-  /** A cancel was published to the whole pool. */
-  #poolTold = false;
+  /** Of a natsway receiver whose response is more than one message. */
+  #lane: LaneFlow | null = null;
+  /** Media type of the response, for late errors. */
+  #contentType = "";
   #ended = false;
 
   constructor(context: RequesterContext, options: ExchangeOptions) {
@@ -55,6 +63,13 @@ export class HttpExchange {
     this.#options = options;
     this.#flow = options.flow;
     this.#response = options.response;
+    this.#pool = new PoolQuestion(context, {
+      requestId: options.flow.id,
+      replyTo: options.replyTo,
+      isOwned: () => this.#isOwned || this.#ended,
+      fail: (code, message) => this.#fail(code, message),
+    });
+    context.windows.hold(options.window);
     this.#response.onGone = () => this.#clientGone();
     this.#deadline = context.responseDeadlines.start(() => {
       const seconds = context.responseTimeoutMs / 1000;
@@ -62,12 +77,16 @@ export class HttpExchange {
     });
   }
 
+  get #isOwned(): boolean {
+    return this.#owner !== null || this.#lane !== null;
+  }
+
   /** Takes one message of the flow's reply subject. Never throws. */
   receive(message: Inbound): void {
     if (this.#ended) return;
     const { data, headers } = message;
     if (headers !== null && data.length === 0 && natsStatus(headers) === NO_RESPONDERS) {
-      this.#nobodyListens();
+      this.#pool.nobodyListens();
       return;
     }
     if (!isFrame(data)) {
@@ -80,15 +99,18 @@ export class HttpExchange {
       frame = decodeFrame(data);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
-      this.#context.logger.warn("bad frame", { request_id: this.#flow.id, detail: error.message });
+      // Not of a peer that can be trusted with the rest, unless the lane goes on without it.
+      if (this.#lane === null) {
+        this.#fail("target_broken", "The receiver sent a broken frame", error);
+      }
       return;
     }
     this.#frame(frame);
   }
 
-  /** The connection to NATS broke: what was under way may have been lost. */
+  /** The connection to NATS broke: what a Ruby peer had under way may have been lost. */
   linkLost(): void {
-    // Before the first event nothing can be spliced; the answer may still come.
+    // Before the first event nothing can be spliced; a lane brings what is missing again.
     if (this.#owner !== null) this.#fail("nats_down", "The connection to NATS was lost");
   }
 
@@ -107,117 +129,162 @@ export class HttpExchange {
   }
 
   #frame(frame: Frame): void {
-    if (this.#owner !== null && !this.#owner.owns(frame.epoch)) {
-      this.#cancelForeign(frame);
+    const { flow } = this.#options;
+    if (frame.type === FrameType.Data && frame.head !== null) {
+      this.#head(frame, frame.head);
       return;
     }
-    switch (frame.type) {
-      case FrameType.Data:
-        if (frame.head !== null) this.#head(frame, frame.head);
-        else this.#data(frame.offset, frame.body, frame.fin);
-        return;
-      case FrameType.Close: {
-        if (this.#owner === null) return;
-        const code = isFailureCode(frame.reason) ? frame.reason : "internal";
-        this.#fail(code, `The receiver broke the response off: ${code}`);
-        return;
-      }
-      case FrameType.Probe:
-        this.#heard();
-        this.#probed(frame.sent, frame.serial);
+    if (this.#lane !== null) this.#context.lanes.host.receive(flow.id, frame);
+    // Who waits for its first event answers no probe, and who has an owner no stranger's.
+    else if (this.#owner !== null && frame.type === FrameType.Probe) {
+      this.#context.cancelForeign(flow.id, frame.serviceId, frame.epoch);
     }
   }
 
-  #head(
-    frame: Extract<Frame, { type: typeof FrameType.Data }>,
-    head: NonNullable<Extract<Frame, { type: typeof FrameType.Data }>["head"]>,
-  ): void {
-    if (this.#owner !== null) return; // a repeat
+  #head(frame: HeadFrame, head: NonNullable<HeadFrame["head"]>): void {
     const info = this.#context.infoCache.read(head.info);
+    // An interim head is not the first event.
+    if (head.status < 200 && head.status !== 101) return;
+    if (this.#isOwned) {
+      if (info !== null) this.#headAgain(frame, info);
+      return;
+    }
     let fields: Fields;
     try {
       if (info === null) throw new FrameError("head frame without a peer");
       const { maxHeaderBytes } = this.#context;
       if (head.fields.length > maxHeaderBytes) {
-        this.#publishPoolCancel("upstream_error");
         const message = `The response head is over MAX_HEADER_BYTES (${maxHeaderBytes})`;
         this.#fail("head_too_large", message);
         return;
       }
       fields = parseFieldBlock(head.fields, 0, head.fields.length);
     } catch (error) {
-      this.#refuseHead("The receiver sent a head that cannot be used", error);
+      this.#fail("target_broken", "The receiver sent a head that cannot be used", error);
       return;
     }
-    if (head.status < 200) {
-      // An interim head is not the first event; what would follow a 101 cannot be carried yet.
-      if (head.status === 101) this.#refuseHead("The receiver switched protocols unasked");
+    if (head.status === 101) {
+      this.#fail("target_broken", "The receiver switched protocols unasked");
       return;
     }
     this.#context.learnLimit(info.peer.maxMsg);
-    // A whole response needs no deadline, and its epoch no longer than this call.
-    this.#bind(info.receiverServiceId, frame.fin ? frame.epoch : frame.epoch.slice(), frame.fin);
-    this.#next = 1;
+    this.#flow.peer = info.receiverServiceId;
+    this.#flow.state = "open";
+    if (frame.fin) this.#whole(frame, head, fields, info);
+    else this.#openLane(frame, fields, info);
+  }
+
+  /** The whole response in one message: the common case, with nothing to keep or to acknowledge. */
+  #whole(
+    frame: HeadFrame,
+    head: NonNullable<HeadFrame["head"]>,
+    fields: Fields,
+    info: ResponseInfo,
+  ): void {
     this.#response.start({
       status: head.status,
       reason: head.reason,
       fields,
       lines: this.#context.viaLine,
       declaredLength: head.declaredLength,
-      completeLength: frame.fin ? frame.body.length : -1,
+      completeLength: frame.body.length,
     });
     this.#flow.status = head.status;
-    if (frame.fin) {
-      this.#take(frame.body, true, isFailureCode(info.code) ? info.code : "ok");
-      return;
-    }
-    this.#ungranted = frame.body.length;
-    this.#data(1, frame.body, false);
-    if (!this.#ended) this.#startCredit();
-  }
-
-  #refuseHead(message: string, detail?: unknown): void {
-    this.#fail("target_broken", message, detail);
-  }
-
-  #data(offset: number, body: Uint8Array, fin: boolean): void {
-    if (this.#owner === null || this.#ended) return;
-    if (offset > this.#next) {
-      this.#owner?.cancel("gap");
-      this.#fail("gap", "Part of the response was lost on its way");
-      return;
-    }
-    // A repeat, in whole or in part: only what continues is new.
-    const known = this.#next - offset;
-    if (known > body.length || (known > 0 && known === body.length && !fin)) return;
-    const fresh = known === 0 ? body : body.subarray(known);
-    this.#heard();
-    this.#take(fresh, fin, "ok");
-  }
-
-  /** Passes body octets that continue at `next` on. */
-  #take(fresh: Uint8Array, fin: boolean, end: FlowEnd): void {
-    this.#next += fresh.length;
-    this.#flow.receivedBytes += fresh.length;
-    this.#response.body(fresh);
-    if (this.#overCredit()) return;
+    this.#flow.receivedBytes = frame.body.length;
+    this.#response.body(frame.body);
     if (this.#response.ended) {
-      this.#owner?.cancel("upstream_error");
       this.#finish("target_broken", "The body is longer than its Content-Length");
       return;
     }
-    if (!fin) return;
     this.#response.end();
-    this.#finish(end);
+    this.#finish(isFailureCode(info.code) ? info.code : "ok");
+  }
+
+  #openLane(frame: HeadFrame, fields: Fields, info: ResponseInfo): void {
+    const { lanes, windows, viaLine } = this.#context;
+    const { flow, response, window, replyTo } = this.#options;
+    const { receiverServiceId, peer } = info;
+    this.#contentType = contentTypeOf(fields);
+    const answer = new LaneAnswer({
+      response,
+      flow,
+      fields,
+      viaLine,
+      ended: (end) => this.#laneEnded(end),
+    });
+    windows.release(window);
+    const owner = new Owner(this.#context, flow.id, receiverServiceId, frame.epoch.slice());
+    const lane = lanes.open({
+      id: flow.id,
+      role: "requester",
+      epoch: null,
+      sends: false,
+      receives: true,
+      responseHead: true,
+      closeBy: "cancel",
+      limit: 0,
+      granted: window,
+      answerTimeoutMs: Infinity,
+      sizes: lanes.sizes(peer.maxMsg),
+      app: answer,
+      subjects: {
+        subject: owner.controlSubject,
+        reply: replyTo,
+        cancel: (_epoch, reason) => owner.cancel(reason),
+      },
+    });
+    if (lane === null) {
+      windows.hold(window);
+      owner.cancel("overloaded");
+      this.#fail("overloaded", "No memory for another flow (FLOW_MEMORY_BYTES, MAX_FLOWS)");
+      return;
+    }
+    this.#deadline?.cancel();
+    this.#lane = answer.lane = lane;
+    const event = { epoch: frame.epoch, instance: peer.instance, limit: 0, whole: false };
+    lanes.host.first(flow.id, receiverServiceId, event);
+    lanes.host.receive(flow.id, frame);
+  }
+
+  /** A head that is not the first: a repeat of the own one, or of another execution. */
+  #headAgain(frame: HeadFrame, info: ResponseInfo): void {
+    const { flow } = this.#options;
+    const { receiverServiceId: serviceId, peer: { instance } } = info;
+    if (this.#lane === null) {
+      if (!frame.fin) this.#context.cancelForeign(flow.id, serviceId, frame.epoch);
+      return;
+    }
+    const { host } = this.#context.lanes;
+    const event = { epoch: frame.epoch, instance, limit: 0, whole: false };
+    const verdict = host.first(flow.id, serviceId, event);
+    if (verdict === "taken") host.receive(flow.id, frame);
+    else if (verdict === "cancel" && !frame.fin) {
+      this.#context.cancelForeign(flow.id, serviceId, frame.epoch);
+    }
+  }
+
+  #laneEnded(end: LaneEnd): void {
+    if (this.#ended) return;
+    const code = flowEndOf(end);
+    if (code === "ok") this.#finish("ok");
+    else if (code === "canceled") {
+      this.#response.abort();
+      this.#finish(code, endDetail(end));
+    } else {this.#fail(
+        code,
+        MESSAGES[code] ?? `The response was broken off: ${code}`,
+        endDetail(end),
+      );}
   }
 
   #event(event: ResponseEvent): void {
-    if (this.#owner?.isNatsway) return;
+    if (this.#lane !== null) return;
     this.#events ??= new EventAnswer({
       flow: this.#flow,
       response: this.#response,
       viaLine: this.#context.viaLine,
-      bind: (serviceId) => this.#bind(serviceId, null),
+      bind: (serviceId) => this.#bind(serviceId),
+      onHead: (contentType) => this.#contentType = contentType,
       startCredit: () => this.#startCredit(),
       fail: (code, message, options) => {
         if (options?.cancel === true) this.#owner?.cancel("upstream_error");
@@ -249,24 +316,13 @@ export class HttpExchange {
     return true;
   }
 
-  #bind(serviceId: string, epoch: Uint8Array | null, whole = false): void {
-    this.#owner = new Owner(this.#context, this.#flow.id, serviceId, epoch);
+  #bind(serviceId: string): void {
+    this.#owner = new Owner(this.#context, this.#flow.id, serviceId, null);
     this.#flow.peer = this.#owner.serviceId;
     this.#flow.state = "open";
-    if (!whole) this.#heard();
   }
 
-  /** Something of the flow came from a natsway peer: its silence is counted anew. */
-  #heard(): void {
-    if (!this.#owner?.isNatsway) return;
-    this.#deadline?.cancel();
-    this.#deadline = this.#context.peerDeadlines.start(() => {
-      this.#owner?.cancel("peer_lost");
-      this.#fail("peer_lost", "The receiver has not been heard of within PEER_TIMEOUT");
-    });
-  }
-
-  /** The same for a Ruby peer, which must send each next event in STREAM_RESPONSE_TIMEOUT. */
+  /** A Ruby peer must send each next event in STREAM_RESPONSE_TIMEOUT. */
   #heardEvent(): void {
     if (this.#owner === null || this.#ended) return;
     this.#deadline?.cancel();
@@ -277,12 +333,11 @@ export class HttpExchange {
     }) ?? null;
   }
 
-  /** Lets the receiver go on, and grants more as the client's socket takes what came. */
+  /** Lets a Ruby peer go on, and grants more as the client's socket takes what came. */
   #startCredit(): void {
     this.#owner?.startCredit();
     this.#response.onTaken = () => {
-      const { receivedBytes } = this.#flow;
-      this.#owner?.grant(receivedBytes - this.#ungranted - this.#response.pendingBytes);
+      this.#owner?.grant(this.#flow.receivedBytes - this.#response.pendingBytes);
     };
   }
 
@@ -295,71 +350,28 @@ export class HttpExchange {
     return true;
   }
 
-  /** Says what has arrived; a probe that shows a loss ends the flow, since nothing is sent again yet. */
-  #probed(sent: number, serial: number): void {
-    if (sent > this.#next && this.#owner !== null) {
-      this.#owner.cancel("gap");
-      this.#fail("gap", "Part of the response was lost on its way");
-    } else this.#owner?.answerProbe(this.#next, serial);
-  }
-
-  /**
-   * The server says that nobody listens. Receivers that are merely full left the queue group, but all
-   * hear a cancel of the pool: a second answer of this kind means that there is none at all.
-   */
-  #nobodyListens(): void {
-    this.#noResponders++;
-    if (this.#noResponders > 1 || this.#owner !== null) return;
-    if (!this.#publishPoolCancel("no_receiver", this.#options.replyTo)) {
-      this.#fail("nats_down", "The connection to NATS was lost");
+  #clientGone(): void {
+    if (this.#lane !== null) {
+      this.#lane.reset("downstream_disconnect");
       return;
     }
-    this.#context.transport.flush().then(() => {
-      if (this.#owner !== null) return; // one was there after all
-      if (this.#noResponders > 1) {
-        this.#fail("no_receiver", "No receiver is listening; start one with the same subjects");
-      } else this.#fail("overloaded", "All receivers are saturated");
-    }, () => this.#fail("nats_down", "The connection to NATS was lost"));
-  }
-
-  #clientGone(): void {
-    if (this.#owner === null) this.#publishPoolCancel("downstream_disconnect");
-    else this.#owner?.cancel("downstream_disconnect");
+    if (this.#owner === null) this.#pool.cancel("downstream_disconnect");
+    else this.#owner.cancel("downstream_disconnect");
     this.#finish("canceled");
-  }
-
-  #publishPoolCancel(reason: string, reply?: string): boolean {
-    this.#poolTold = true;
-    const { roots, serviceId, publishCancel } = this.#context;
-    const cancel = { requestId: this.#flow.id, reason, epoch: null };
-    if (this.#options.sendAgain !== undefined && reply === undefined) {
-      // Not every receiver listens for the pool's cancels: one that does not hears the early form.
-      publishCancel(requestSubject(roots, serviceId, this.#flow.id), cancel);
-    }
-    return publishCancel(cancelSubject(roots, POOL_TOKEN, this.#flow.id), cancel, reply);
-  }
-
-  /** Frames of another execution are dropped, and it is ended once its owner is known. */
-  #cancelForeign(frame: Frame): void {
-    let serviceId = "";
-    if (frame.type === FrameType.Probe) serviceId = frame.serviceId;
-    else if (frame.type === FrameType.Data && frame.head !== null && !frame.fin) {
-      serviceId = this.#context.infoCache.read(frame.head.info)?.receiverServiceId ?? "";
-    }
-    if (!isServiceId(serviceId)) return;
-    this.#context.publishCancel(
-      cancelSubject(this.#context.roots, serviceId, this.#flow.id),
-      { requestId: this.#flow.id, reason: "foreign_epoch", epoch: hex(frame.epoch) },
-    );
   }
 
   /** Answers with the failure while nothing was sent, else breaks the response off. */
   #fail(code: FailureCode, message: string, detail?: unknown): void {
     if (this.#ended) return;
-    // Whoever may still get the request, or runs it already, need not.
-    if (this.#owner === null && !this.#poolTold) this.#publishPoolCancel(code);
-    if (this.#response.started) this.#response.abort();
-    else {
+    if (!this.#isOwned) this.#pool.cancel(code);
+    if (this.#response.started) {
+      // Neither type has an end of its own: the message is broken off behind it all the same.
+      if (!this.#response.ended && this.#response.openEnded) {
+        const { midLine } = this.#response;
+        this.#response.body(inBandError(this.#contentType, message, midLine));
+      }
+      this.#response.abort();
+    } else {
       this.#flow.status = FAILURES[code].http;
       answerFailure(this.#response, code, message);
     }
@@ -375,6 +387,15 @@ export class HttpExchange {
     this.#deadline?.cancel();
     this.#response.onGone = null;
     this.#response.onTaken = null;
+    if (this.#lane === null) this.#context.windows.release(this.#options.window);
+    else this.#lane.reset(end);
     this.#context.finished(this.#flow, end, detail);
   }
 }
+
+/** What a client is told where the code alone says too little. */
+const MESSAGES: Partial<Record<FlowEnd, string>> = {
+  peer_lost: "The receiver has not been heard of within PEER_TIMEOUT",
+  gap: "Part of the response was lost on its way",
+  nats_down: "The connection to NATS was lost for longer than PEER_TIMEOUT",
+};

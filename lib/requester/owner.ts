@@ -3,9 +3,8 @@
  * @module
  */
 import { GrantCounter } from "../flow/credit_window.ts";
-import { hex } from "../flow/ids.ts";
 import { creditHeaders, encodeCredit } from "../protocol/credit.ts";
-import { encodeWindow, sameBytes } from "../protocol/frames.ts";
+import { hex } from "../protocol/hex.ts";
 import { cancelSubject, controlSubject, isServiceId, POOL_TOKEN } from "../protocol/subjects.ts";
 import type { RequesterContext } from "./context.ts";
 
@@ -31,14 +30,9 @@ export class Owner {
     this.#epoch = epoch;
   }
 
-  /** Whether it speaks frames. */
-  get isNatsway(): boolean {
-    return this.#epoch !== null;
-  }
-
-  /** Whether a frame is of this execution. */
-  owns(epoch: Uint8Array): boolean {
-    return this.#epoch !== null && sameBytes(this.#epoch, epoch);
+  /** Where it hears of the flow. */
+  get controlSubject(): string {
+    return controlSubject(this.#context.roots, this.serviceId || POOL_TOKEN, this.#requestId);
   }
 
   /** Gives the first credit; `consumed` of `grant` counts from here. */
@@ -54,15 +48,6 @@ export class Owner {
   grant(consumed: number): void {
     const bytes = this.#grants?.next(consumed) ?? 0;
     if (bytes > 0) this.#publishCredit(bytes);
-  }
-
-  /** Answers a probe: `next` is the first number that has not arrived. */
-  answerProbe(next: number, serial: number): void {
-    if (this.serviceId === "" || this.#epoch === null) return;
-    this.#context.transport.publish(
-      controlSubject(this.#context.roots, this.serviceId, this.#requestId),
-      [encodeWindow(this.#epoch, next, next, serial)],
-    );
   }
 
   /** Ends this execution. */

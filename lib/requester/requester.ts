@@ -2,10 +2,12 @@
  * The requester: carries the requests of its clients over NATS.
  * @module
  */
-import { errorText, FlowError, MessageTooLargeError } from "../errors.ts";
-import { Deadlines } from "../flow/deadlines.ts";
+import { errorText, type FailureCode, FlowError, MessageTooLargeError } from "../errors.ts";
+import { Deadlines, DeadlinesByLength } from "../flow/deadlines.ts";
 import { IdTable } from "../flow/id_table.ts";
 import { newId } from "../flow/ids.ts";
+import { LaneDriver } from "../flow/lane_driver.ts";
+import type { MemoryBudget } from "../flow/memory_budget.ts";
 import type { Flow, FlowEnd, FlowRegistry } from "../flow/registry.ts";
 import { isRequestTarget } from "../http1/field.ts";
 import { answerError, answerFailure } from "../ingress/answers.ts";
@@ -17,14 +19,23 @@ import { creditSizes } from "../protocol/credit.ts";
 import { encodeHttpRequest } from "../protocol/envelope.ts";
 import { encodeNatsHeaders } from "../protocol/nats_headers.ts";
 import { FEATURE_RAW, type PeerInfo } from "../protocol/peer.ts";
+import { hex } from "../protocol/hex.ts";
 import { ResponseInfoCache } from "../protocol/response_info.ts";
-import { requestSubject, responseSubject, type Roots } from "../protocol/subjects.ts";
+import {
+  cancelSubject,
+  controlSubject,
+  isServiceId,
+  requestSubject,
+  responseSubject,
+  type Roots,
+} from "../protocol/subjects.ts";
 import type { Inbound, Transport } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { HttpExchange } from "./exchange.ts";
+import { FirstWindows } from "./first_windows.ts";
 import { answerTrace } from "./max_forwards.ts";
 import { PoolLimit } from "./pool_limit.ts";
-import { answerUnknown } from "./unknown_flow.ts";
+import { receiveUnknown } from "./unknown_flow.ts";
 import { chooseBody, largestBody } from "./request_body.ts";
 import {
   type CrossingFields,
@@ -33,6 +44,9 @@ import {
   isLoop,
   maxForwards,
 } from "./request_fields.ts";
+import { Session } from "./session.ts";
+import type { OpenSession } from "./session_types.ts";
+import { Sessions } from "./sessions.ts";
 
 export interface RequesterOptions {
   readonly transport: Transport;
@@ -46,6 +60,11 @@ export interface RequesterOptions {
   /** 0 for no limit. */
   readonly streamTimeoutMs: number;
   readonly peerTimeoutMs: number;
+  /** 0 for ever. */
+  readonly idleTimeoutMs: number;
+  readonly budget: MemoryBudget;
+  /** Pings a peer's instance; null for no presence. */
+  readonly ping: ((instance: string) => void) | null;
   readonly inlineBodyBytes: number;
   readonly maxBodyBytes: number;
   readonly maxHeaderBytes: number;
@@ -62,17 +81,26 @@ export interface RequesterOptions {
 export class Requester {
   readonly #options: RequesterOptions;
   readonly #context: RequesterContext;
-  readonly #exchanges = new IdTable<HttpExchange>();
+  readonly #live = new IdTable<Live>();
+  readonly #sessions: Sessions;
+  readonly #lanes: LaneDriver;
+  readonly #windows: FirstWindows;
   readonly #poolLimit: PoolLimit;
   readonly #deadlines: Deadlines[];
+  readonly #idleDeadlines = new DeadlinesByLength();
 
   constructor(options: RequesterOptions) {
     this.#options = options;
     const { transport, roots, serviceId } = options;
     const response = new Deadlines(options.responseTimeoutMs);
     const stream = options.streamTimeoutMs > 0 ? new Deadlines(options.streamTimeoutMs) : null;
-    const peer = new Deadlines(options.peerTimeoutMs);
-    this.#deadlines = stream === null ? [response, peer] : [response, stream, peer];
+    this.#deadlines = stream === null ? [response] : [response, stream];
+    this.#windows = new FirstWindows(options.budget);
+    this.#lanes = new LaneDriver({
+      ...options,
+      answerSubject: (id, receiver) =>
+        isServiceId(receiver) ? controlSubject(roots, receiver, id) : null,
+    });
     const infoCache = new ResponseInfoCache();
     this.#poolLimit = new PoolLimit({ transport, roots, serviceId, infoCache });
     this.#context = {
@@ -85,7 +113,10 @@ export class Requester {
       responseTimeoutMs: options.responseTimeoutMs,
       streamDeadlines: stream,
       streamTimeoutMs: options.streamTimeoutMs,
-      peerDeadlines: peer,
+      idleTimeoutMs: options.idleTimeoutMs,
+      idleDeadlines: this.#idleDeadlines,
+      lanes: this.#lanes,
+      windows: this.#windows,
       infoCache,
       learnLimit: (maxMsg) => this.#poolLimit.learn(maxMsg),
       viaLine: options.via === null ? "" : `Via: 1.1 ${options.via}\r\n`,
@@ -96,24 +127,46 @@ export class Requester {
           [encodeCancel({ ...cancel, serviceId }, new Date())],
           reply === undefined ? {} : { reply },
         ),
+      cancelForeign: (requestId, receiver, epoch) => {
+        if (!isServiceId(receiver)) return;
+        const subject = cancelSubject(roots, receiver, requestId);
+        const cancel = { requestId, reason: "foreign_epoch", epoch: hex(epoch) };
+        this.#context.publishCancel(subject, cancel);
+      },
       finished: (flow, end, detail) => this.#finished(flow, end, detail),
     };
+    this.#sessions = new Sessions(this.#context, {
+      registry: options.registry,
+      runtime: options.runtime,
+      peer: () => this.#peer(),
+      enter: (id, session) => this.#live.set(id, session),
+    });
   }
 
   /** Begins to listen for answers. */
   start(): void {
-    this.#options.transport.consumePlane("responses", (message) => this.#receive(message));
-    this.#options.transport.onConnection((connected) => {
-      if (!connected) { for (const exchange of this.#exchanges.values()) exchange.linkLost(); }
+    const { transport } = this.#options;
+    transport.consumePlane("responses", (message) => this.#receive(message));
+    transport.consumePlane("sessions.downstream", (message) => this.#receiveDownstream(message));
+    transport.onConnection((connected) => {
+      if (!connected) { for (const live of this.#live.values()) live.linkLost(); }
     });
   }
 
+  /** A peer's instance has answered a ping. */
+  peerAnswered(instance: string): void {
+    this.#lanes.answered(instance);
+  }
+
+  /** Opens a tunnel; see {@linkcode OpenSession}. */
+  readonly openSession: OpenSession = (target, client) => this.#sessions.open(target, client);
+
   /** Breaks off whatever is still under way, and stops the clocks. */
   stop(): void {
-    for (const exchange of this.#exchanges.values()) {
-      exchange.stop("stopping", "natsway is stopping");
-    }
+    for (const live of this.#live.values()) live.stop("stopping", "natsway is stopping");
     this.#poolLimit.close();
+    this.#lanes.stop();
+    this.#idleDeadlines.close();
     for (const deadlines of this.#deadlines) deadlines.close();
   }
 
@@ -224,6 +277,8 @@ export class Requester {
     }
     const id = newId();
     const replyTo = responseSubject(roots, serviceId, id);
+    const peer = this.#peer();
+    const { window } = peer;
     const envelope = encodeHttpRequest({
       requestId: id,
       replyTo,
@@ -232,7 +287,7 @@ export class Requester {
       headers: fields.headers,
       head: fields.head,
       body: chooseBody(body, limit, peers === "mixed" ? Infinity : inlineBodyBytes),
-      peer: this.#peer(),
+      peer,
     });
     const headers = fields.trace.length > 0 ? encodeNatsHeaders(fields.trace) : null;
     const messageBytes = envelope.length + (headers?.length ?? 0);
@@ -258,9 +313,10 @@ export class Requester {
       flow,
       response,
       replyTo,
+      window,
       sendAgain,
     });
-    this.#exchanges.set(id, exchange);
+    this.#live.set(id, exchange);
     try {
       if (messageBytes > limit) throw new MessageTooLargeError(messageBytes, limit);
       const sent = transport.publish(requestSubject(roots, serviceId, id), [envelope], {
@@ -278,31 +334,45 @@ export class Requester {
 
   #lastPeer: PeerInfo | null = null;
 
-  /** What is said of this process; another object only when `max_payload` has changed. */
+  /** What is said of this process; another object only when something in it has changed. */
   #peer(): PeerInfo {
     const { maxPayload } = this.#options.transport;
-    if (this.#lastPeer?.maxMsg !== maxPayload) {
+    const window = this.#windows.next();
+    if (this.#lastPeer?.maxMsg !== maxPayload || this.#lastPeer.window !== window) {
       this.#lastPeer = {
         instance: this.#options.instance,
         features: FEATURES,
         maxMsg: maxPayload,
         ttlMs: this.#options.responseTimeoutMs,
-        window: creditSizes(maxPayload).initial,
+        window,
       };
     }
     return this.#lastPeer;
   }
 
   #receive(message: Inbound): void {
-    const exchange = this.#exchanges.get(message.token);
-    if (exchange !== undefined) exchange.receive(message);
-    else if (!this.#poolLimit.receive(message)) answerUnknown(this.#context, message);
+    const live = this.#live.get(message.token);
+    if (live !== undefined) live.receive(message);
+    else if (!this.#poolLimit.receive(message)) receiveUnknown(this.#context, message);
+  }
+
+  #receiveDownstream(message: Inbound): void {
+    const live = this.#live.get(message.token);
+    if (live instanceof Session) live.receiveDownstream(message);
+    else receiveUnknown(this.#context, message);
   }
 
   #finished(flow: Flow, end: FlowEnd, detail: string | undefined): void {
-    this.#exchanges.delete(flow.id);
+    this.#live.delete(flow.id);
     this.#options.registry.close(flow, end, detail);
   }
+}
+
+/** What the planes bring messages for. */
+interface Live {
+  receive(message: Inbound): void;
+  linkLost(): void;
+  stop(code: FailureCode, message: string): void;
 }
 
 /** How often a request that a Ruby receiver cannot carry is published again (PEERS=mixed). */

@@ -3,7 +3,7 @@
  * @module
  */
 
-import { type LinkOptions, NatsLink } from "./link.ts";
+import { HIGH_MARK_BYTES, type LinkOptions, NatsLink } from "./link.ts";
 import type { LinkSubscription } from "./link_subscription.ts";
 import type {
   Delivery,
@@ -81,6 +81,10 @@ export class CoreTransport implements Transport {
 
   get pendingBytes(): number {
     return this.#link.pendingBytes;
+  }
+
+  get congested(): boolean {
+    return this.#link.pendingBytes >= HIGH_MARK_BYTES;
   }
 
   publish(subject: string, parts: readonly Uint8Array[], options?: PublishOptions): boolean {

@@ -86,6 +86,8 @@ export interface Transport {
   readonly maxPayload: number;
   /** Bytes accepted by `publish` and not yet handed to the kernel. */
   readonly pendingBytes: number;
+  /** So much is pending that senders of data must wait; `drained` tells for how long. */
+  readonly congested: boolean;
   /**
    * Sends one message whose payload is `parts` in order. The bytes are copied before it returns.
    * Returns false when there is no connection: nothing was sent and nothing is kept.
@@ -93,7 +95,7 @@ export interface Transport {
    * @throws {TypeError} subject or reply is not one that may be published to.
    */
   publish(subject: string, parts: readonly Uint8Array[], options?: PublishOptions): boolean;
-  /** Resolves when `pendingBytes` is below the bound at which senders must wait, or when the link is down. */
+  /** Resolves when senders of data may go on, or when the link is down. */
   drained(): Promise<void>;
   /** Round trip to the server: all that was published before has been taken. Rejects when the link is down. */
   flush(): Promise<void>;

@@ -3,6 +3,7 @@ import {
   choice,
   type Kind,
   natsName,
+  onlyTrue,
   onOff,
   onUnlessFalse,
   RefusedError,
@@ -66,6 +67,13 @@ Deno.test("only the exact text false turns proxy authentication off", () => {
   strictEqual(onUnlessFalse.parse("false"), false);
   for (const text of ["true", "False", "0", "no", "off"]) {
     strictEqual(onUnlessFalse.parse(text), true);
+  }
+});
+
+Deno.test("only the exact text true turns SOCKS5 on", () => {
+  strictEqual(onlyTrue.parse("true"), true);
+  for (const text of ["True", "TRUE", "1", "yes", "on", "false"]) {
+    strictEqual(onlyTrue.parse(text), false, text);
   }
 });
 

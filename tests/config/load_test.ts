@@ -75,11 +75,14 @@ Deno.test("without any setting the defaults of the contract hold", () => {
     streamTimeoutMs: 30_000,
     headerTimeoutMs: 10_000,
     keepaliveTimeoutMs: 75_000,
+    handshakeTimeoutMs: 10_000,
     connectTimeoutMs: 10_000,
+    idleTimeoutMs: 0,
     peerTimeoutMs: 15_000,
     receiverMaxInflight: 256,
     maxConnections: 20_000,
     maxFlows: 10_000,
+    flowMemoryBytes: 268_435_456,
     maxHeaderBytes: 65_536,
     maxBodyBytes: 0,
     inlineBodyBytes: 32_768,
@@ -87,6 +90,13 @@ Deno.test("without any setting the defaults of the contract hold", () => {
     forwardedHeaders: "append",
     via: true,
     proxyAuthEnabled: true,
+    socks5Enabled: false,
+    socks5ListenHost: "0.0.0.0",
+    socks5ListenPort: 1080,
+    forwards: [],
+    forwardsPublic: false,
+    targetAllow: [],
+    targetDeny: [],
     embeddedNatsEnabled: false,
     embeddedNatsListen: { hostname: "127.0.0.1", port: 4222, authority: "127.0.0.1:4222" },
     embeddedNatsBinary: null,
@@ -180,7 +190,7 @@ Deno.test("NATS_URL is the embedded server's address when that runs and no other
 
 Deno.test("F61: all mistakes come together, one line each, with setting, value and what is accepted", () => {
   const { lines, warnings } = refusal({
-    flags: { "nats-ulr": "nats://h", port: "99999", "socks5-enabled": "true" },
+    flags: { "nats-ulr": "nats://h", port: "99999", "proxy-auth-hidden": "true" },
     env: {
       MAX_FLOWS: "many",
       NATS_MODE: "jetstream",
@@ -195,7 +205,7 @@ Deno.test("F61: all mistakes come together, one line each, with setting, value a
   });
   deepStrictEqual(lines, [
     "--nats-ulr: unknown flag; the nearest is --nats-url",
-    "--socks5-enabled: SOCKS5_ENABLED is not served by this version",
+    "--proxy-auth-hidden: PROXY_AUTH_HIDDEN is not served by this version",
     '--port (PORT) "99999": accepted: a whole number from 0 to 65535 (0: any free port)',
     'UPSTREAM_URL "https://h": https upstreams are not yet in this version; accepted: ' +
     "http://host[:port][/prefix] without user part, query and fragment",

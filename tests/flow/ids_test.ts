@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { hex, newEpoch, newId } from "../../lib/flow/ids.ts";
+import { newEpoch, newId } from "../../lib/flow/ids.ts";
+import { hex } from "../../lib/protocol/hex.ts";
 import { isIdToken } from "../../lib/protocol/subjects.ts";
 
 Deno.test("newId makes one token of 32 hex digits, never twice", () => {

@@ -22,6 +22,9 @@ export interface RigOptions {
   natsConfig?: string;
 }
 
+/** Targets of tests are on loopback, which a receiver denies unless told otherwise. */
+const TARGETS = "127.0.0.0/8,::1,localhost,*.invalid";
+
 /** A running bridge. Parts are started in order and ended in reverse. */
 export class Rig implements AsyncDisposable {
   constructor(
@@ -91,6 +94,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
     const receiverSettings = {
       ...common,
       UPSTREAM_URL: `${upstream.url}${options.upstreamPath ?? ""}`,
+      TARGET_ALLOW: TARGETS,
       ...options.receiverSettings,
     };
     const requesterSettings = { ...common, ...options.requesterSettings };

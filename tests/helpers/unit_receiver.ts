@@ -2,7 +2,9 @@
  * A receiver on a transport in memory, in front of a real upstream on loopback.
  * @module
  */
+import { MemoryBudget } from "../../lib/flow/memory_budget.ts";
 import { FlowRegistry } from "../../lib/flow/registry.ts";
+import { dial } from "../../lib/receiver/dial.ts";
 import { Receiver, type ReceiverOptions } from "../../lib/receiver/receiver.ts";
 import type { Frame } from "../../lib/protocol/frames.ts";
 import { parseJson } from "../../lib/protocol/json.ts";
@@ -79,6 +81,10 @@ export class ReceiverRig implements AsyncDisposable {
       responseTimeoutMs: 30_000,
       streamTimeoutMs: 30_000,
       peerTimeoutMs: 30_000,
+      idleTimeoutMs: 0,
+      budget: new MemoryBudget({ totalBytes: 64 * 2 ** 20, maxFlows: options.maxFlows ?? 100 }),
+      ping: null,
+      dialSession: ({ host, port }, signal) => dial({ hostname: host, port }, 5_000, signal),
       maxInflight: 8,
       maxHeaderBytes: 65_536,
       frameBytes: 131_072,

@@ -2,6 +2,7 @@
  * A requester on a transport in memory, and the answers of a receiver as octets.
  * @module
  */
+import { MemoryBudget } from "../../lib/flow/memory_budget.ts";
 import { FlowRegistry } from "../../lib/flow/registry.ts";
 import type { BodyResult } from "../../lib/ingress/request_body.ts";
 import { encodeDataPrefix, encodeHeadPrefix } from "../../lib/protocol/frames.ts";
@@ -43,6 +44,9 @@ export class RequesterRig implements Disposable {
       responseTimeoutMs: 60_000,
       streamTimeoutMs: 60_000,
       peerTimeoutMs: 60_000,
+      idleTimeoutMs: 0,
+      budget: new MemoryBudget({ totalBytes: 64 * 2 ** 20, maxFlows: options.maxFlows ?? 100 }),
+      ping: null,
       inlineBodyBytes: 65_536,
       maxBodyBytes: 0,
       frameBytes: 131_072,

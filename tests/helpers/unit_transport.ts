@@ -54,6 +54,7 @@ export class MemoryTransport implements Transport {
   connected = true;
   maxPayload = 1_048_576;
   pendingBytes = 0;
+  congested = false;
   /** What `flush` answers with; a test may replace it. */
   flushed: () => Promise<void> = () => Promise.resolve();
   /** Awaited by `drained`. */

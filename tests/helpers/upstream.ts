@@ -88,10 +88,10 @@ export class Upstream implements AsyncDisposable {
   }
 
   /** @param port 0 for any */
-  listen(port = 0): Promise<void> {
+  listen(port = 0, hostname = "127.0.0.1"): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once("error", reject);
-      this.#server.listen(port, "127.0.0.1", () => resolve());
+      this.#server.listen(port, hostname, () => resolve());
     });
   }
 
@@ -99,6 +99,15 @@ export class Upstream implements AsyncDisposable {
   route(prefix: string, handler: Handler): void {
     this.#routes.unshift({ prefix, handler });
     this.#routes.sort((a, b) => b.prefix.length - a.prefix.length);
+  }
+
+  /** Waits for the connection with this number, counted from 0 in the order of acceptance. */
+  connection(index: number, ms = 10_000): Promise<UpstreamConnection> {
+    return this.connectionLog.find((connection) => connection.index === index, {
+      ms,
+      what: `connection ${index} at the upstream`,
+      describe: () => `it has accepted ${this.connections.length}`,
+    });
   }
 
   /** Requests whose target starts with `prefix`, so far. */
@@ -167,8 +176,8 @@ export class Upstream implements AsyncDisposable {
 }
 
 /** Starts an upstream on an ephemeral loopback port; without a script it is an HTTP server. */
-export async function startUpstream(script?: Script): Promise<Upstream> {
+export async function startUpstream(script?: Script, hostname = "127.0.0.1"): Promise<Upstream> {
   const upstream = new Upstream(script);
-  await upstream.listen();
+  await upstream.listen(0, hostname);
   return upstream;
 }

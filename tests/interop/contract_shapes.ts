@@ -3,7 +3,7 @@
  * wire-protocol.md, with the extras that its section 13 calls safe. Everything else is a complaint.
  * @module
  */
-import type { BareMessage } from "./bare_nats.ts";
+import { type BareMessage, exactHeader } from "./bare_nats.ts";
 import { type JsonRecord, lastToken, parseObject } from "./ruby_wire.ts";
 
 export interface ShapeRoots {
@@ -50,13 +50,22 @@ const EVENTS: Readonly<Record<string, Shape>> = {
   },
   response_end: {},
   response_error: { error: isString, "natsway?": isObject },
+  session_established: {
+    session_id: isText,
+    "bind_host?": isText,
+    "bind_port?": isCount,
+    "ingress_kind?": isText,
+    receiver_service_id: isText,
+    flow_kind: is("tcp_stream", "socks5_stream"),
+  },
+  session_close: { reason: isText },
 };
 
 const REQUEST: Shape = {
   type: is("request"),
   request_id: isText,
   reply_to: isText,
-  operation: is("http_request", "natsway_http"),
+  operation: is("http_request", "natsway_http", "tcp_stream"),
   payload: isObject,
   "natsway?": isObject,
 };
@@ -69,6 +78,13 @@ const PAYLOAD: Shape = {
   "body_base64?": isText,
   "head?": Array.isArray,
 };
+const TCP_PAYLOAD: Shape = {
+  host: isText,
+  port: isCount,
+  ingress_kind: is("http_connect", "socks5"),
+  method: is("CONNECT", "SOCKS5_CONNECT"),
+  requester_service_id: isText,
+};
 const CANCEL: Shape = { type: is("cancel"), request_id: isText, cancel: isObject };
 const CANCEL_OBJECT: Shape = {
   request_id: isText,
@@ -77,14 +93,29 @@ const CANCEL_OBJECT: Shape = {
   timestamp: isTime,
   "epoch?": isText,
 };
-const CREDIT: Shape = {
+const credit = (direction: string): Shape => ({
   type: is("flow_credit"),
   request_id: isText,
-  direction: is("response"),
+  direction: is(direction),
   bytes: isCount,
   service_id: isText,
   timestamp: isTime,
+});
+
+/** What may be on subjects 3 and 4, by frame type; null for octets of the stream. */
+const FRAMES: Readonly<Record<"upstream" | "downstream", Record<string, Shape | null>>> = {
+  upstream: {
+    session_data: null,
+    session_close: { reason: isText },
+    session_credit_downstream: credit("downstream"),
+  },
+  downstream: {
+    session_data_downstream: null,
+    session_credit_upstream: credit("upstream"),
+  },
 };
+const MAX_FRAME_BYTES = 32_768;
+const FRAME_HEADERS = ["Nats-Session-Id", "Nats-Frame-Type"];
 
 const TRACE = ["traceparent", "tracestate"];
 
@@ -107,6 +138,44 @@ function headerComplaints(message: BareMessage, allowed: readonly string[]): str
     .map((name) => `NATS header ${name}`);
 }
 
+/**
+ * The plane of wire-protocol.md section 1 that a subject belongs to, written in full: root, plane, one
+ * token for the process, one for the id. Null when it fits none.
+ */
+export function planeOf(subject: string, roots: ShapeRoots): string | null {
+  const planes: [root: string, plane: string][] = [
+    [roots.request, "requests"],
+    ...roots.responses.map((root): [string, string] => [root, "responses"]),
+    [roots.request, "sessions.upstream"],
+    ...roots.responses.map((root): [string, string] => [root, "sessions.downstream"]),
+    [roots.request, "control"],
+    [roots.request, "cancel"],
+  ];
+  const found = planes.find(([root, plane]) => {
+    const start = `${root}.${plane}.`;
+    return subject.startsWith(start) &&
+      /^[A-Za-z0-9_-]{1,64}\.[A-Za-z0-9_-]{1,64}$/.test(subject.slice(start.length));
+  });
+  return found?.[1] ?? null;
+}
+
+function frameComplaints(message: BareMessage, plane: "upstream" | "downstream"): string[] {
+  const names = message.headers.map(([name]) => name);
+  const type = exactHeader(message, "Nats-Frame-Type") ?? "none";
+  const found = names.join() === FRAME_HEADERS.join() ? [] : [`NATS headers ${names}`];
+  if (exactHeader(message, "Nats-Session-Id") !== lastToken(message.subject)) {
+    found.push("another Nats-Session-Id");
+  }
+  const shape = FRAMES[plane][type];
+  if (shape === undefined) return [...found, `frame ${type}`];
+  const { length } = message.data;
+  if (shape === null) {
+    return length > 0 && length <= MAX_FRAME_BYTES ? found : [...found, `${length} bytes of data`];
+  }
+  const value = parseObject(message.data);
+  return value === null ? [...found, "no JSON object"] : [...found, ...complaintsOf(value, shape)];
+}
+
 /** What is wrong with one message, as a Ruby peer on its subject sees it; empty when nothing is. */
 export function complaints(message: BareMessage, roots: ShapeRoots): string[] {
   const { subject, data } = message;
@@ -114,6 +183,9 @@ export function complaints(message: BareMessage, roots: ShapeRoots): string[] {
   const id = lastToken(subject);
   const found: string[] = [];
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(id)) found.push(`id ${id}`);
+  const plane = planeOf(subject, roots);
+  if (plane === "sessions.upstream") return [...found, ...frameComplaints(message, "upstream")];
+  if (plane === "sessions.downstream") return [...found, ...frameComplaints(message, "downstream")];
   const value = parseObject(data);
   if (value === null) return [...found, "no JSON object"];
   const shapes = (shape: Shape) => found.push(...complaintsOf(value, shape));
@@ -121,7 +193,8 @@ export function complaints(message: BareMessage, roots: ShapeRoots): string[] {
   if (below(`${roots.request}.requests`) && value["type"] === "request") {
     names(TRACE);
     shapes(REQUEST);
-    found.push(...complaintsOf((value["payload"] ?? {}) as JsonRecord, { ...PAYLOAD }));
+    const payload = value["operation"] === "tcp_stream" ? TCP_PAYLOAD : PAYLOAD;
+    found.push(...complaintsOf((value["payload"] ?? {}) as JsonRecord, payload));
     if (value["request_id"] !== id) found.push("request_id is not the last token");
     const replyTo = value["reply_to"];
     if (message.reply !== "" && message.reply !== replyTo) found.push("another reply subject");
@@ -130,9 +203,9 @@ export function complaints(message: BareMessage, roots: ShapeRoots): string[] {
     shapes(CANCEL);
     found.push(...complaintsOf((value["cancel"] ?? {}) as JsonRecord, CANCEL_OBJECT));
   } else if (below(`${roots.request}.control`)) {
-    names(["Nats-Session-Id", "Nats-Frame-Type"]);
+    names(FRAME_HEADERS);
     if (message.headers.length !== 2) found.push(`${message.headers.length} NATS headers`);
-    shapes(CREDIT);
+    shapes(credit("response"));
   } else if (roots.responses.some((root) => below(`${root}.responses`))) {
     names(TRACE);
     const shape = EVENTS[String(value["type"])];

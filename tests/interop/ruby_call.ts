@@ -4,14 +4,9 @@
  */
 import { EventLog } from "../helpers/wait.ts";
 import type { BareMessage } from "./bare_nats.ts";
+import { publishCredit } from "./ruby_credit.ts";
 import type { RubyRequester } from "./ruby_requester.ts";
-import {
-  cancelEnvelope,
-  chunkBytes,
-  type JsonRecord,
-  RESPONSE_DROPPED,
-  timestamp,
-} from "./ruby_wire.ts";
+import { cancelEnvelope, chunkBytes, type JsonRecord, RESPONSE_DROPPED } from "./ruby_wire.ts";
 
 /** What the client of the double has got. */
 export interface RubyResponse {
@@ -168,17 +163,10 @@ export class RubyCall {
   #grant(bytes: number): void {
     const { requestRoot, options, nats } = this.#requester;
     this.granted += bytes;
-    nats.publish(
+    publishCredit(
+      nats,
       `${requestRoot}.control.${this.#start?.["receiver_service_id"]}.${this.id}`,
-      JSON.stringify({
-        type: "flow_credit",
-        request_id: this.id,
-        direction: "response",
-        bytes,
-        service_id: options.serviceId,
-        timestamp: timestamp(),
-      }),
-      { headers: [["Nats-Session-Id", this.id], ["Nats-Frame-Type", "response_credit"]] },
+      { direction: "response", bytes, serviceId: options.serviceId },
     );
   }
 

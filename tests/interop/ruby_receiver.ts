@@ -1,14 +1,16 @@
 /**
  * A double of the receiver of nats-proxy (Ruby), written from wire-protocol.md alone. It calls a real
  * upstream with node:http, and notes everything that a Ruby receiver would not have got along with.
- * Sessions (`tcp_stream`) are not part of it.
+ * Sessions (`tcp_stream`) are in `ruby_target.ts`.
  * @module
  */
 import assert from "node:assert/strict";
 import http from "node:http";
 import { EventLog } from "../helpers/wait.ts";
 import { type BareMessage, BareNats, exactHeader } from "./bare_nats.ts";
-import { isStream, mediaType, responseHeaders, upstreamParts } from "./ruby_upstream.ts";
+import { isCredit, readCredit } from "./ruby_credit.ts";
+import { RubyTargets } from "./ruby_target.ts";
+import { isStream, mediaType, METHODS, responseHeaders, upstreamParts } from "./ruby_upstream.ts";
 import { RubyWindow } from "./ruby_window.ts";
 import {
   chunkEvent,
@@ -43,7 +45,6 @@ export interface RubyRequest {
   readonly publish: (event: JsonRecord) => void;
 }
 
-const METHODS = ["get", "post", "put", "delete", "head", "patch", "options", "trace"];
 const JSON_TYPE = { "content-type": "application/json" };
 
 export class RubyReceiver implements AsyncDisposable {
@@ -53,6 +54,8 @@ export class RubyReceiver implements AsyncDisposable {
   readonly #agent = new http.Agent({ keepAlive: false });
   readonly nats: BareNats;
   readonly sizes: CreditSizes;
+  /** Sessions. */
+  readonly targets: RubyTargets;
   /** Every object on the request plane that is no cancel. */
   readonly requests = new EventLog<RubyRequest>();
   /** Cancels as they came, on either subject. */
@@ -73,6 +76,17 @@ export class RubyReceiver implements AsyncDisposable {
     this.nats = nats;
     this.#options = options;
     this.sizes = creditSizes(nats.maxPayload);
+    this.targets = new RubyTargets({
+      nats,
+      sizes: this.sizes,
+      serviceId: options.serviceId,
+      responseRoot: options.responseRoot ?? "from.proxy",
+      streamTimeoutMs: options.streamTimeoutMs ?? 30_000,
+      violations: this.violations,
+      onCreditWait: (id) => this.creditWaits.add(id),
+      onFinished: (id) => this.finished.add(id),
+      drop: (message, why) => this.#drop(message, why),
+    });
   }
 
   static async start(options: RubyReceiverOptions): Promise<RubyReceiver> {
@@ -85,10 +99,7 @@ export class RubyReceiver implements AsyncDisposable {
       (message) => receiver.#request(message),
       options.queueGroup ?? "nats-proxy",
     );
-    nats.subscribe(
-      `${root}.sessions.upstream.${serviceId}.>`,
-      (message) => receiver.#drop(message, "session frame of an unknown id"),
-    );
+    receiver.targets.listen(root);
     nats.subscribe(`${root}.cancel.${serviceId}.>`, (message) => receiver.#cancelMessage(message));
     nats.subscribe(`${root}.control.${serviceId}.>`, (message) => receiver.#control(message));
     await nats.flush();
@@ -97,7 +108,7 @@ export class RubyReceiver implements AsyncDisposable {
 
   /** Flows under way. */
   get live(): number {
-    return this.#windows.size;
+    return this.#windows.size + this.targets.live;
   }
 
   /** The flow's window, while it streams. */
@@ -109,8 +120,7 @@ export class RubyReceiver implements AsyncDisposable {
   assertContent(): void {
     assert.deepEqual(this.violations, []);
     // Credit for the remainder may find no flow: section 7.
-    const surprising = this.dropped.filter((line) => !line.startsWith("credit of an unknown id"));
-    assert.deepEqual(surprising, []);
+    assert.deepEqual(this.dropped.filter((line) => !line.startsWith("credit of an")), []);
     assert.equal(this.nats.fault, null);
   }
 
@@ -118,6 +128,7 @@ export class RubyReceiver implements AsyncDisposable {
     for (const window of this.#windows.values()) window.close("the double ends");
     for (const call of this.#calls) call.destroy();
     this.#agent.destroy();
+    await this.targets.close();
     await this.nats.close();
   }
 
@@ -162,6 +173,9 @@ export class RubyReceiver implements AsyncDisposable {
     };
     this.requests.add(request);
     if (this.intercept?.(request)) return;
+    if (operation === "tcp_stream") {
+      return void this.targets.open(request, (status, error) => refuse(subject, status, error));
+    }
     if (operation !== "http_request") {
       return refuse(subject, 503, `No handler registered for operation=${operation}`);
     }
@@ -360,6 +374,7 @@ export class RubyReceiver implements AsyncDisposable {
     this.cancels.add(message);
     const id = envelope["request_id"] || (cancel as JsonRecord)["request_id"];
     const reason = (cancel as JsonRecord)["reason"];
+    this.targets.cancel(String(id));
     this.#windows.get(String(id))?.close(
       typeof reason === "string" && reason !== "" ? reason : "downstream_disconnect",
     );
@@ -367,16 +382,10 @@ export class RubyReceiver implements AsyncDisposable {
 
   #control(message: BareMessage): void {
     this.credits.add(message);
-    if (exactHeader(message, "Nats-Frame-Type") !== "response_credit") {
-      return this.#drop(message, "unknown frame");
-    }
-    const credit = parseObject(message.data);
+    if (!isCredit(message, "response")) return this.#drop(message, "unknown frame");
     const id = lastToken(message.subject);
-    const bytes = Number(credit?.["bytes"]);
-    if (
-      credit === null || credit["type"] !== "flow_credit" || credit["request_id"] !== id ||
-      credit["direction"] !== "response" || !Number.isInteger(bytes) || bytes <= 0
-    ) {
+    const bytes = readCredit(message, "response");
+    if (bytes === null) {
       this.violations.push(`no credit of the contract on ${message.subject}`);
       return;
     }

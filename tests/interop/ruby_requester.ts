@@ -8,6 +8,8 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type BareMessage, BareNats } from "./bare_nats.ts";
 import { type OnBody, RubyCall } from "./ruby_call.ts";
+import { isCredit } from "./ruby_credit.ts";
+import { RubySession, type SessionKind } from "./ruby_session.ts";
 import {
   type CreditSizes,
   creditSizes,
@@ -39,6 +41,9 @@ export interface RubyAsk {
 
 export class RubyRequester implements AsyncDisposable {
   readonly #calls = new Map<string, RubyCall>();
+  readonly #sessions = new Map<string, RubySession>();
+  /** Sessions that never were: what comes behind the first event of a refusal is dropped. */
+  readonly #refused = new Set<string>();
   readonly options: RubyRequesterOptions;
   readonly nats: BareNats;
   readonly sizes: CreditSizes;
@@ -61,7 +66,7 @@ export class RubyRequester implements AsyncDisposable {
     const { serviceId } = options;
     nats.subscribe(`${root}.responses.${serviceId}.>`, (message) => requester.#event(message));
     nats.subscribe(`${root}.sessions.downstream.${serviceId}.>`, (message) => {
-      requester.dropped.push(message);
+      requester.#frame(message);
     });
     await nats.flush();
     return requester;
@@ -121,26 +126,68 @@ export class RubyRequester implements AsyncDisposable {
   }
 
   /**
+   * A client asks for a tunnel, by CONNECT or SOCKS5. The test plays the client from here on.
+   * @param onData takes target bytes; credit is returned when it is done
+   */
+  openSession(
+    host: string,
+    port: number,
+    kind: SessionKind = "http_connect",
+    onData: (bytes: Uint8Array) => Promise<void> | void = () => {},
+  ): RubySession {
+    const id = randomBytes(16).toString("hex");
+    const session = new RubySession(this, id, onData);
+    this.#sessions.set(id, session);
+    void session.opened.then(({ status }) => status === 200 ? null : this.#refused.add(id));
+    void session.ended.finally(() => this.#sessions.delete(id));
+    const envelope = {
+      type: "request",
+      request_id: id,
+      reply_to: this.replySubject(id),
+      operation: "tcp_stream",
+      payload: {
+        host,
+        port,
+        ingress_kind: kind,
+        method: kind === "socks5" ? "SOCKS5_CONNECT" : "CONNECT",
+        requester_service_id: this.options.serviceId,
+      },
+    };
+    this.nats.publish(this.requestSubject(id), JSON.stringify(envelope));
+    return session;
+  }
+
+  /**
    * Checks what holds for every receiver that is natsway: nothing that a Ruby peer trips over or has to
    * drop, credit kept, chunks of 32 KiB at most.
    */
   assertContent(): void {
     assert.deepEqual(this.violations, []);
-    assert.deepEqual(this.dropped.map((message) => message.subject), []);
+    // Credit for the remainder may find no session: section 7.
+    const surprising = this.dropped.filter((message) => !isCredit(message, "upstream"));
+    assert.deepEqual(surprising.map((message) => message.subject), []);
     assert.ok(this.largestChunk <= 32_768, `a chunk of ${this.largestChunk} bytes`);
     assert.equal(this.nats.fault, null);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const call of this.#calls.values()) call.stop("the double ends");
+    for (const session of this.#sessions.values()) session.stop("the double ends");
     await this.nats.close();
   }
 
   #event(message: BareMessage): void {
-    const call = this.#calls.get(lastToken(message.subject));
+    const id = lastToken(message.subject);
+    const [call, session] = [this.#calls.get(id), this.#sessions.get(id)];
     const event = parseObject(message.data);
-    if (call === undefined || event === null) this.dropped.push(message);
-    else call.take(event, message);
+    if (event !== null && session !== undefined) session.event(event);
+    else if (event !== null && call !== undefined) call.take(event, message);
+    else if (!this.#refused.has(id)) this.dropped.push(message);
+  }
+
+  #frame(message: BareMessage): void {
+    const session = this.#sessions.get(lastToken(message.subject));
+    if (session === undefined || !session.frame(message)) this.dropped.push(message);
   }
 }
 

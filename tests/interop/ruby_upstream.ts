@@ -6,6 +6,18 @@
 import type http from "node:http";
 import { type JsonRecord, REQUEST_DROPPED, RESPONSE_DROPPED } from "./ruby_wire.ts";
 
+/** What a Ruby receiver can send, in any case. */
+export const METHODS: readonly string[] = [
+  "get",
+  "post",
+  "put",
+  "delete",
+  "head",
+  "patch",
+  "options",
+  "trace",
+];
+
 /** Headers and body as the Ruby receiver's HTTP library gets them. */
 export function upstreamParts(
   payload: JsonRecord,

@@ -10,6 +10,7 @@ import { chunkedHead, httpChunk } from "./sides.ts";
 /** How long no answer must come where the contract has a dash. */
 const QUIET_MS = 700;
 const ROOT = "proxy";
+const BAD_TARGET = "Missing or invalid host/port for tcp_stream";
 let lastId = 0;
 
 /** One message of raw bytes on subject 1, and all that comes back for its id. */
@@ -240,10 +241,18 @@ function furtherRows(nats: BareNats, upstream: Upstream): Row[] {
         assert.match(request.answers[0] ?? "", /"status":403,/);
       },
     })),
-    ...['{"host":"h","port":1}', '{"host":"","port":"x"}', '{"requester_service_id":"e"}'].map((
-      payload,
-    ): Row => ({
-      name: `tcp_stream ${payload}: refused as an operation while sessions are not served`,
+    ...[
+      ['{"host":"h","port":1}', "Missing requester_service_id for tcp_stream"],
+      [
+        '{"host":"h","port":1,"requester_service_id":""}',
+        "Missing requester_service_id for tcp_stream",
+      ],
+      ['{"host":"","port":1,"requester_service_id":"e"}', BAD_TARGET],
+      ['{"host":"h","port":"x","requester_service_id":"e"}', BAD_TARGET],
+      ['{"host":"h","port":0}', BAD_TARGET],
+      ['{"requester_service_id":"e"}', BAD_TARGET],
+    ].map(([payload, text]): Row => ({
+      name: `tcp_stream ${payload}: 400`,
       run: async () => {
         const request = new RawRequest(nats);
         const { id, replyTo } = request;
@@ -251,10 +260,7 @@ function furtherRows(nats: BareNats, upstream: Upstream): Row[] {
           `{"request_id":"${id}","reply_to":"${replyTo}","operation":"tcp_stream","payload":${payload}}`,
         );
         await request.ended();
-        assert.deepEqual(
-          request.answers,
-          errorReply(503, "No handler registered for operation=tcp_stream"),
-        );
+        assert.deepEqual(request.answers, errorReply(400, String(text)));
       },
     })),
     {

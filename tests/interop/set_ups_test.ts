@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { octets, pattern, sha256 } from "../helpers/bytes.ts";
 import { RawClient, requestOctets } from "../helpers/client.ts";
 import { startNats } from "../helpers/nats_server.ts";
-import { startNatsway } from "../helpers/natsway.ts";
+import { type Natsway, startNatsway } from "../helpers/natsway.ts";
 import { answer, startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { RubyReceiver } from "./ruby_receiver.ts";
 import { RubyRequester } from "./ruby_requester.ts";
@@ -18,9 +18,11 @@ import {
   values,
   writeChunked,
 } from "./sides.ts";
+import { connectTunnel, echo } from "./tunnels.ts";
 
 const STREAM_BYTES = 3 * 1024 * 1024;
 const LARGE_BYTES = 600_000;
+const TUNNEL_BYTES = 1_300_000;
 
 function routes(upstream: Upstream): void {
   routeEcho(upstream);
@@ -72,10 +74,31 @@ async function leaveTicks(port: number, upstream: Upstream, path: string): Promi
   await connection?.waitEnd();
 }
 
+/** A tunnel, in a CONNECT of natsway's requester or as the double opens it: subjects 3 and 4. */
+async function tunnelsThrough(opener: Natsway | RubyRequester, target: Upstream): Promise<void> {
+  const bytes = pattern(TUNNEL_BYTES);
+  if (opener instanceof RubyRequester) {
+    const session = opener.openSession("127.0.0.1", target.port);
+    assert.equal((await session.opened).status, 200);
+    await session.write(bytes);
+    assert.equal(sha256(await session.received(bytes.length)), sha256(bytes));
+    session.leave();
+    assert.equal(await session.ended, "target_closed");
+    return;
+  }
+  await using tunnel = await connectTunnel(opener.port, `127.0.0.1:${target.port}`);
+  const sent = tunnel.socket.write(bytes);
+  assert.equal(sha256(await tunnel.socket.readExactly(bytes.length)), sha256(bytes));
+  await sent;
+  await tunnel.socket.closeWrite();
+  assert.equal(await tunnel.socket.waitEnd(), "fin");
+}
+
 for (const setUp of SET_UPS) {
   Deno.test(`${setUp.name}: natsway and Ruby peers find each other`, async (t) => {
     await using nats = await startNats({ config: setUp.natsConfig ?? "" });
     await using upstream = await startUpstream();
+    await using target = await startUpstream(echo);
     routes(upstream);
     const { port } = nats;
     const rubyPlace = { port, ...setUp.requester, serviceId: "ruby-edge" };
@@ -86,7 +109,10 @@ for (const setUp of SET_UPS) {
         serviceId: "ruby-worker",
         upstreamUrl: upstream.url,
       });
-    await using requester = await startNatsway("requester", placeSettings(port, setUp.requester));
+    await using requester = await startNatsway("requester", {
+      ...placeSettings(port, setUp.requester),
+      PROXY_AUTH_ENABLED: "false",
+    });
 
     await t.step("nobody listens: a 503 at once", async () => {
       const response = await askNatsway(requester.port)("/nobody");
@@ -102,8 +128,10 @@ for (const setUp of SET_UPS) {
           ...rubyPlace,
           responseTimeoutMs: setUp.rubyToRuby ? 10_000 : 1_000,
         });
-        if (setUp.rubyToRuby) await exercise(askRuby(edge), upstream);
-        else assert.equal((await edge.ask("/plain").done).status, 504);
+        if (setUp.rubyToRuby) {
+          await exercise(askRuby(edge), upstream);
+          await tunnelsThrough(edge, target);
+        } else assert.equal((await edge.ask("/plain").done).status, 504);
         assert.deepEqual([double.violations, edge.violations], [[], []]);
       },
     );
@@ -113,12 +141,14 @@ for (const setUp of SET_UPS) {
       await exercise(askNatsway(requester.port), upstream);
       await leaveTicks(requester.port, upstream, "/ticks/to-ruby");
       assert.equal(double.cancels.events.length, 1);
+      await tunnelsThrough(requester, target);
       double.assertContent();
     });
 
     await using _receiver = await startNatsway("receiver", {
       ...placeSettings(port, setUp.receiver),
       UPSTREAM_URL: upstream.url,
+      TARGET_ALLOW: "127.0.0.1",
     });
 
     await t.step("a Ruby requester with natsway's receiver", async () => {
@@ -130,6 +160,7 @@ for (const setUp of SET_UPS) {
       const request = await upstream.request("/ticks/from-ruby");
       await upstream.connections.find((one) => one.requests.includes(request))?.waitEnd();
       await call.done;
+      await tunnelsThrough(edge, target);
       edge.assertContent();
     });
 
@@ -137,6 +168,7 @@ for (const setUp of SET_UPS) {
       const ask = askNatsway(requester.port);
       await exercise(ask, upstream);
       await leaveTicks(requester.port, upstream, "/ticks/natsway");
+      await tunnelsThrough(requester, target);
       const binary = octets("\x00\xff\xfe");
       const echoed = await ask("/echo/binary", { method: "POST", body: binary });
       assert.deepEqual(echoed.body, binary);

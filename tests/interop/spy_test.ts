@@ -2,15 +2,16 @@ import assert from "node:assert/strict";
 import { octets, pattern } from "../helpers/bytes.ts";
 import { RawClient, requestOctets } from "../helpers/client.ts";
 import { startNats } from "../helpers/nats_server.ts";
-import { startNatsway } from "../helpers/natsway.ts";
+import { type Natsway, startNatsway } from "../helpers/natsway.ts";
 import { answer, startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { type BareMessage, BareNats } from "./bare_nats.ts";
-import { complaints, type ShapeRoots } from "./contract_shapes.ts";
+import { complaints, planeOf, type ShapeRoots } from "./contract_shapes.ts";
 import { RubyReceiver } from "./ruby_receiver.ts";
 import { RubyRequester } from "./ruby_requester.ts";
 import { withoutFrom } from "./ruby_wire.ts";
 import { chunkedHead, httpChunk } from "./sides.ts";
 import { type Asker, askNatsway, askRuby, routeEcho, routeTicks, writeChunked } from "./sides.ts";
+import { connectTunnel, echo, socksPort, socksTunnel, TUNNEL_SETTINGS } from "./tunnels.ts";
 
 const TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -45,9 +46,10 @@ async function traffic(ask: Asker): Promise<void> {
 }
 
 for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme.out"]] as const) {
-  Deno.test(`all that natsway publishes towards Ruby peers fits the contract: ${request}, ${response}`, async (t) => {
+  Deno.test(`all that natsway publishes fits the contract: ${request}, ${response}`, async (t) => {
     await using nats = await startNats();
     await using upstream = await startUpstream();
+    await using target = await startUpstream(echo);
     routes(upstream);
     const { port } = nats;
     const roots: ShapeRoots = { request, responses: [response, withoutFrom(response)] };
@@ -71,7 +73,8 @@ for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme
     };
 
     await t.step("its requester, with a Ruby receiver", async () => {
-      await using requester = await startNatsway("requester", settings);
+      const tunnels = { ...settings, ...TUNNEL_SETTINGS };
+      await using requester = await startNatsway("requester", tunnels);
       await using double = await RubyReceiver.start({
         ...place,
         serviceId: "ruby-worker",
@@ -85,12 +88,11 @@ for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme
       await client.socket.readUntil("data: 3\n\n");
       await client.close();
       await double.cancels.find(() => true, { ms: 5_000, what: "the cancel" });
+      await throughTunnels(requester, target.port);
       await spy.flush();
       double.assertContent();
       judge();
-      for (const plane of ["requests", "control", "cancel"]) {
-        assert.ok(seen.some((one) => one.subject.startsWith(`${request}.${plane}.`)), plane);
-      }
+      assertPlanes(seen, roots, ["requests", "control", "cancel", "sessions.upstream"]);
     });
 
     seen.length = 0;
@@ -98,6 +100,7 @@ for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme
       await using _receiver = await startNatsway("receiver", {
         ...settings,
         UPSTREAM_URL: upstream.url,
+        TARGET_ALLOW: "127.0.0.1",
       });
       await using edge = await RubyRequester.start({ ...place, serviceId: "ruby-edge" });
       await traffic(askRuby(edge));
@@ -105,6 +108,15 @@ for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme
       await call.event("response_chunk");
       call.leave();
       await call.event("response_end");
+      for (const kind of ["http_connect", "socks5"] as const) {
+        const session = edge.openSession("127.0.0.1", target.port, kind);
+        assert.equal((await session.opened).status, 200);
+        await session.write(pattern(600_000));
+        await session.received(600_000);
+        if (kind === "socks5") session.cancel();
+        else session.leave();
+        await session.ended;
+      }
       for (const id of ["early-1", "early-2"]) {
         const bad = edge.open(id);
         edge.nats.publish(
@@ -122,8 +134,60 @@ for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme
         if (seen[i]?.subject.includes(".requests.ruby-edge.early-")) seen.splice(i, 1);
       }
       judge();
+      assertPlanes(seen, roots, ["responses", "sessions.downstream"]);
+    });
+
+    seen.length = 0;
+    await t.step("both of them, to each other: the subjects of the contract alone", async () => {
+      await using receiver = await startNatsway("receiver", {
+        ...settings,
+        UPSTREAM_URL: upstream.url,
+        TARGET_ALLOW: "127.0.0.1",
+      });
+      const tunnels = { ...settings, ...TUNNEL_SETTINGS };
+      await using requester = await startNatsway("requester", tunnels);
+      await traffic(askNatsway(requester.port));
+      await using client = await RawClient.connect(requester.port);
+      await client.send(requestOctets("/ticks/3"));
+      await client.socket.readUntil("data: 3\n\n");
+      await client.close();
+      await receiver.flowClosed((line) => line["code"] === "canceled");
+      await throughTunnels(requester, target.port);
+      await spy.flush();
+      const strange = seen.filter((one) =>
+        !isBetweenNatsways(one, request) && planeOf(one.subject, roots) === null
+      );
+      assert.deepEqual(strange.map((one) => one.subject), []);
+      assertPlanes(seen, roots, ["requests", "responses", "sessions.upstream"]);
+      assertPlanes(seen, roots, ["sessions.downstream", "control", "cancel"]);
     });
   });
+}
+
+/** A CONNECT and a SOCKS5 session through natsway, with enough bytes for credit to come back. */
+async function throughTunnels(requester: Natsway, port: number): Promise<void> {
+  const from = requester.mark;
+  const bytes = pattern(600_000);
+  for (const kind of ["connect", "socks5"]) {
+    await using tunnel = kind === "connect"
+      ? await connectTunnel(requester.port, `127.0.0.1:${port}`)
+      : await socksTunnel(await socksPort(requester), "127.0.0.1", port);
+    const sent = tunnel.socket.write(bytes);
+    assert.deepEqual(await tunnel.socket.readExactly(bytes.length), bytes);
+    await sent;
+    await tunnel.socket.closeWrite();
+    assert.equal(await tunnel.socket.waitEnd(), "fin");
+  }
+  for (const method of ["CONNECT", "SOCKS5_CONNECT"]) {
+    const line = await requester.flowClosed((event) => event["method"] === method, { from });
+    assert.equal(line["code"], "ok");
+  }
+}
+
+function assertPlanes(seen: BareMessage[], roots: ShapeRoots, planes: readonly string[]): void {
+  for (const plane of planes) {
+    assert.ok(seen.some((message) => planeOf(message.subject, roots) === plane), plane);
+  }
 }
 
 /** The pool's cancels and the presence of ADR-32: no Ruby peer listens there. */
@@ -142,6 +206,13 @@ Deno.test("the spy complains about what would break a Ruby peer", () => {
       data: data instanceof Uint8Array ? data : new TextEncoder().encode(JSON.stringify(data)),
     }, roots);
   const reply = "from.proxy.responses.edge.id-1";
+  const DOWN = "session_data_downstream";
+  const sessionHeaders = (type: string): [string, string][] => [
+    ["Nats-Session-Id", "id-1"],
+    ["Nats-Frame-Type", type],
+  ];
+  const down = "from.proxy.sessions.downstream.edge.id-1";
+  assert.deepEqual(judged(down, octets("x"), sessionHeaders(DOWN)), []);
   assert.deepEqual(judged(reply, { type: "response_end" }), []);
   assert.deepEqual(judged("proxy.responses.edge.id-1", { type: "response_chunk", body: "" }), []);
   const bad: [string, unknown, [string, string][]?][] = [
@@ -155,6 +226,14 @@ Deno.test("the spy complains about what would break a Ruby peer", () => {
     ["to.proxy.control.worker.id-1", { type: "flow_credit" }],
     ["to.proxy.cancel.worker.id-1", { type: "cancel", request_id: "id-1" }],
     ["to.proxy.requests.edge.id-1", { type: "request", request_id: "id-2" }],
+    ["to.proxy.sessions.upstream.worker.id-1", octets("x")],
+    ["to.proxy.sessions.upstream.worker.id-1", octets("x"), sessionHeaders("natsway")],
+    ["to.proxy.sessions.upstream.worker.id-1", octets("x"), sessionHeaders("session_close")],
+    ["from.proxy.sessions.downstream.edge.id-1", octets("x"), sessionHeaders("session_data")],
+    ["from.proxy.sessions.downstream.edge.id-1", octets(""), sessionHeaders(DOWN)],
+    ["from.proxy.sessions.downstream.edge.id-1", pattern(32_769), sessionHeaders(DOWN)],
+    ["from.proxy.sessions.downstream.edge.id-2", octets("x"), sessionHeaders(DOWN)],
+    ["from.proxy.sessions.downstream.a.b.id-1", octets("x"), sessionHeaders(DOWN)],
   ];
   for (const [subject, data, headers] of bad) {
     assert.notDeepEqual(judged(subject, data, headers), [], `${subject} ${JSON.stringify(data)}`);

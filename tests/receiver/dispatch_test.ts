@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { hex } from "../../lib/flow/ids.ts";
+import { hex } from "../../lib/protocol/hex.ts";
 import { Dispatch } from "../../lib/receiver/dispatch.ts";
 import { type Execution, Executions } from "../../lib/receiver/executions.ts";
 import type { Responder } from "../../lib/receiver/responder.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { hex } from "../../lib/flow/ids.ts";
+import { hex } from "../../lib/protocol/hex.ts";
 import { encodeCredit } from "../../lib/protocol/credit.ts";
 import { encodeClose } from "../../lib/protocol/frames.ts";
 import { latin1, octets } from "../helpers/bytes.ts";
