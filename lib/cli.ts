@@ -14,7 +14,8 @@ import {
 } from "./config/load.ts";
 import { type CommandName, commandNames, createProgram, givenFlags } from "./config/program.ts";
 import type { Config, Role } from "./config/settings.ts";
-import { ConfigError, errorText, ExitCode, StartError } from "./errors.ts";
+import { readStdioTarget, stdioConfig, type StdioTarget } from "./config/stdio.ts";
+import { ConfigError, errorText, ExitCode, FlowError, StartError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import { createLogger } from "./observe/log.ts";
 import { createMasker } from "./observe/mask.ts";
@@ -32,6 +33,7 @@ export interface CliIo {
 /** What the commands start; each resolves with the exit code. */
 export interface Services {
   runService(config: Config, logger: Logger): Promise<number>;
+  runStdio(target: StdioTarget, config: Config, logger: Logger): Promise<number>;
   runDemo(
     options: { readonly json: boolean; readonly selfTest: boolean },
     io: Pick<CliIo, "stdout" | "stderr" | "isTerminal">,
@@ -44,6 +46,11 @@ export interface Services {
 const SERVICES: Services = {
   async runService(config, logger) {
     return await (await import("./run.ts")).runService(config, logger);
+  },
+  async runStdio(target, config, logger) {
+    const { runStdio } = await import("./stdio.ts");
+    const { openStdioSession } = await import("./service/stdio_session.ts");
+    return await runStdio({ target, config, logger, connect: openStdioSession });
   },
   async runDemo(options, io, config, logger) {
     return await (await import("./demo/demo.ts")).runDemo(options, io, config, logger);
@@ -77,14 +84,14 @@ class Cli {
     let code: number = ExitCode.Ok;
     const { argv, mistakes } = joinFlagValues(args);
     const program = createProgram(this.#io, async (name, own, rest) => {
-      const { operands, unknownFlags } = leftover(rest);
+      const { operands: words, unknownFlags } = leftover(rest);
       const flags = { ...unknownFlags, ...givenFlags(program) };
-      const words = operandMistakes(name, operands, commandNames(program));
-      code = await this.#perform(
-        name,
-        own,
-        (role) => this.#load(flags, [...words, ...mistakes], role),
-      );
+      const found: string[] = [];
+      const target = name === "stdio" ? readStdioTarget(words[0], found) : null;
+      const operands = name === "stdio" ? words.slice(1) : words;
+      found.push(...operandMistakes(name, operands, commandNames(program)), ...mistakes);
+      const load = (role?: Role | "both") => this.#load(flags, found, role);
+      code = await this.#perform(name, own, target, load);
     });
     try {
       await program.parseAsync(argv, { from: "user" });
@@ -97,12 +104,19 @@ class Cli {
   async #perform(
     name: CommandName,
     own: Readonly<Record<string, unknown>>,
+    target: StdioTarget | null,
     load: (role?: Role | "both") => Loaded,
   ): Promise<number> {
     const json = own["json"] === true;
     switch (name) {
       case "settings":
         return this.#printSettings(load(), json);
+      case "stdio": {
+        const loaded = load("requester");
+        const { config, logger } = this.#start({ ...loaded, config: stdioConfig(loaded) });
+        // Without a target the settings have not been loaded.
+        return await this.#services.runStdio(target!, config, logger);
+      }
       case "demo": {
         const { config, logger } = this.#start(load("both"));
         const options = { json, selfTest: own["selfTest"] === true };
@@ -179,7 +193,8 @@ class Cli {
       return ExitCode.Usage;
     }
     const message = this.#mask(errorText(error)).replace(/\s*\n\s*/g, "; ");
-    this.#io.stderr(`natsway: ${message}\n`);
+    const code = error instanceof FlowError ? ` (${error.code})` : "";
+    this.#io.stderr(`natsway: ${message}${code}\n`);
     return error instanceof StartError ? ExitCode.CannotStart : ExitCode.Failure;
   }
 }

@@ -1,55 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
-import { runCli, type Services } from "../lib/cli.ts";
+import { cli, linesOf, type Outcome } from "./helpers/unit_cli.ts";
 import { VERSION } from "../lib/config/version.ts";
-import type { Config } from "../lib/config/settings.ts";
 import { StartError } from "../lib/errors.ts";
-
-interface Outcome {
-  code: number;
-  stdout: string;
-  stderr: string;
-  /** What was started, in order. */
-  started: { what: "service" | "demo"; config: Config; options?: unknown }[];
-}
-
-interface World {
-  env?: Record<string, string>;
-  files?: Record<string, string>;
-  /** What a started service does instead of serving. */
-  serve?: (config: Config) => Promise<number>;
-}
-
-/** Runs the command line with services that only note that they were started. */
-async function cli(argv: readonly string[], world: World = {}): Promise<Outcome> {
-  const outcome: Outcome = { code: -1, stdout: "", stderr: "", started: [] };
-  const serve = world.serve ?? (() => Promise.resolve(0));
-  const services: Services = {
-    runService(config) {
-      outcome.started.push({ what: "service", config });
-      return serve(config);
-    },
-    runDemo(options, _io, config) {
-      outcome.started.push({ what: "demo", config, options });
-      return serve(config);
-    },
-  };
-  outcome.code = await runCli(argv, {
-    env: world.env ?? {},
-    stdout: (text) => void (outcome.stdout += text),
-    stderr: (text) => void (outcome.stderr += text),
-    isTerminal: false,
-    readFile: (path) => {
-      const text = world.files?.[path];
-      if (text === undefined) throw new Error(`no such file: ${path}`);
-      return text;
-    },
-  }, services);
-  return outcome;
-}
-
-function linesOf(text: string): string[] {
-  return text.split("\n").filter(Boolean);
-}
 
 Deno.test("--version prints name and version", async () => {
   for (const flag of ["--version", "-V"]) {

@@ -9,7 +9,7 @@ import type { Role } from "./settings.ts";
 import { VERSION } from "./version.ts";
 
 /** The name of the command that ran; null when none was given. */
-export type CommandName = "requester" | "receiver" | "demo" | "settings" | null;
+export type CommandName = "requester" | "receiver" | "stdio" | "demo" | "settings" | null;
 
 /** Called when a command is to run. */
 export type RunCommand = (
@@ -55,6 +55,8 @@ export function createProgram(
   };
   add("requester", "Take HTTP requests from clients and carry them to receivers");
   add("receiver", "Take requests from NATS and carry them to UPSTREAM_URL");
+  add("stdio", "Open one TCP connection over standard input and output, for ssh's ProxyCommand")
+    .usage("[options] HOST:PORT");
   add("demo", "Run a whole bridge here: nats-server, sample upstream, receiver and requester")
     .option("--json", "Print one line of JSON instead of text")
     .option("--self-test", "Make the requests, print each result, and exit with 0 or 1");

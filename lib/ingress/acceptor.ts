@@ -149,7 +149,7 @@ function listen(options: AcceptorOptions): Deno.TcpListener {
     const shown = hostname.includes(":") ? `[${hostname}]` : hostname;
     const reason = error instanceof Deno.errors.AddrInUse
       ? "the address is in use; stop the other program or choose another " + setting
-      : `${errorText(error)}; ${setting} names the address`;
+      : `${errorText(error)} (${setting})`;
     throw new StartError(`cannot listen for ${purpose} as ${role} on ${shown}:${port}: ${reason}`, {
       cause: error,
     });

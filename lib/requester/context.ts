@@ -14,8 +14,12 @@ import type { FirstWindows } from "./first_windows.ts";
 
 export interface RequesterContext {
   readonly transport: Transport;
+  /** Whether answers would be heard: connected, and listening for them. */
+  readonly isListening: () => boolean;
   readonly roots: Roots;
   readonly serviceId: string;
+  /** Ruby receivers may be in the pool (PEERS=mixed). */
+  readonly mixed: boolean;
   /** Largest head of a response, in bytes. */
   readonly maxHeaderBytes: number;
   readonly logger: Logger;

@@ -30,11 +30,13 @@ export class PoolQuestion {
   /** Whoever may still get the request, or runs it already, need not. Said once. */
   cancel(reason: string): void {
     if (this.#told) return;
-    const { roots, serviceId, publishCancel } = this.#context;
+    const { roots, serviceId, mixed, publishCancel } = this.#context;
     const { requestId } = this.#options;
-    // Not every receiver listens for the pool's cancels: one that does not hears the early form.
-    const cancel = { requestId, reason, epoch: null };
-    publishCancel(requestSubject(roots, serviceId, requestId), cancel);
+    if (mixed) {
+      // A Ruby receiver does not listen for the pool's cancels: it hears the early form.
+      const cancel = { requestId, reason, epoch: null };
+      publishCancel(requestSubject(roots, serviceId, requestId), cancel);
+    }
     this.#tell(reason);
   }
 

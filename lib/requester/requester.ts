@@ -87,6 +87,7 @@ export class Requester {
   readonly #windows: FirstWindows;
   readonly #poolLimit: PoolLimit;
   readonly #deadlines: Deadlines[];
+  #started = false;
   readonly #idleDeadlines = new DeadlinesByLength();
 
   constructor(options: RequesterOptions) {
@@ -107,6 +108,7 @@ export class Requester {
       transport,
       roots,
       serviceId,
+      mixed: options.peers === "mixed",
       maxHeaderBytes: options.maxHeaderBytes,
       logger: options.logger,
       responseDeadlines: response,
@@ -115,6 +117,7 @@ export class Requester {
       streamTimeoutMs: options.streamTimeoutMs,
       idleTimeoutMs: options.idleTimeoutMs,
       idleDeadlines: this.#idleDeadlines,
+      isListening: () => this.#started && transport.connected,
       lanes: this.#lanes,
       windows: this.#windows,
       infoCache,
@@ -146,6 +149,7 @@ export class Requester {
   /** Begins to listen for answers. */
   start(): void {
     const { transport } = this.#options;
+    this.#started = true;
     transport.consumePlane("responses", (message) => this.#receive(message));
     transport.consumePlane("sessions.downstream", (message) => this.#receiveDownstream(message));
     transport.onConnection((connected) => {
@@ -191,7 +195,7 @@ export class Requester {
       answerTrace(head, response);
       return;
     }
-    if (!this.#options.transport.connected) {
+    if (!this.#context.isListening()) {
       const { state, details } = this.#options.runtime();
       const text = `Service runtime ${state}`;
       this.#options.registry.refuse(newId(), "http", head.method, head.target, "nats_down", text);

@@ -38,7 +38,7 @@ export class Sessions {
 
   /** See `OpenSession`. */
   open(target: SessionTarget, client: SessionClient): SessionHandle {
-    const { transport, roots, serviceId } = this.#context;
+    const { transport, roots, serviceId, isListening } = this.#context;
     const { registry, runtime, enter, peer } = this.#options;
     const method = target.ingressKind === "socks5" ? "SOCKS5_CONNECT" : "CONNECT";
     const shown = showAuthority(target.host, target.port);
@@ -47,7 +47,7 @@ export class Sessions {
       queueMicrotask(() => client.failed(code, message));
       return { abandon: () => {} };
     };
-    if (!transport.connected) {
+    if (!isListening()) {
       const text = `Service runtime ${runtime().state}`;
       registry.refuse(id, "tcp", method, shown, "nats_down", text);
       return refuse("nats_down", text);

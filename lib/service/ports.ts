@@ -3,9 +3,13 @@
  * @module
  */
 import type { Config } from "../config/settings.ts";
+import { ConnectionLimit } from "../ingress/connection_limit.ts";
 import type { IngressRequest } from "../ingress/connection.ts";
 import { HttpServer } from "../ingress/server.ts";
 import type { Logger } from "../logger.ts";
+import { ForwardServer } from "../requester/forward_server.ts";
+import { type OpenSession, showAuthority } from "../requester/session_types.ts";
+import { Socks5Server } from "../requester/socks5_server.ts";
 
 /** A listener with its connections. */
 interface Port {
@@ -24,6 +28,8 @@ export interface PortHandlers {
   readonly http: (request: IngressRequest) => void;
   /** Of ADMIN_LISTEN. */
   readonly admin: (request: IngressRequest) => void;
+  /** For SOCKS5 and forwards. */
+  readonly open: OpenSession;
 }
 
 /** All listeners of one process. */
@@ -31,6 +37,8 @@ export class Ports {
   readonly #config: Config;
   readonly #logger: Logger;
   readonly #open: Port[] = [];
+  /** MAX_CONNECTIONS is for all listeners together. */
+  readonly #limit: ConnectionLimit;
 
   /**
    * Listens at once.
@@ -39,6 +47,7 @@ export class Ports {
   constructor(config: Config, logger: Logger, handlers: PortHandlers) {
     this.#config = config;
     this.#logger = logger;
+    this.#limit = new ConnectionLimit(config.maxConnections);
     try {
       this.#listen(handlers);
     } catch (error) {
@@ -71,17 +80,39 @@ export class Ports {
   }
 
   #listen(handlers: PortHandlers): void {
-    const { listenHost, port, adminListen } = this.#config;
+    const { listenHost, port, adminListen, serviceRole } = this.#config;
     this.#add("listening", this.#serve("PORT", listenHost, port, handlers.http));
-    if (adminListen === null) return;
-    const { hostname, port: adminPort } = adminListen;
-    const admin = this.#serve("ADMIN_LISTEN", hostname, adminPort, handlers.admin);
-    this.#add("listening for local routes", admin);
+    if (adminListen !== null) {
+      const { hostname, port: adminPort } = adminListen;
+      const admin = this.#serve("ADMIN_LISTEN", hostname, adminPort, handlers.admin);
+      this.#add("listening for local routes", admin);
+    }
+    if (serviceRole === "requester") this.#listenForTunnels(handlers.open);
   }
 
-  #add(text: string, port: Port): void {
+  #listenForTunnels(open: OpenSession): void {
+    const config = this.#config;
+    const shared = { role: config.serviceRole, limit: this.#limit, open, logger: this.#logger };
+    if (config.socks5Enabled) {
+      const socks5 = new Socks5Server({
+        ...shared,
+        hostname: config.socks5ListenHost,
+        port: config.socks5ListenPort,
+        setting: "SOCKS5_LISTEN_PORT",
+        auth: config.proxyAuthEnabled ? "locked" : "none",
+        handshakeTimeoutMs: config.handshakeTimeoutMs,
+      });
+      this.#add("listening for SOCKS5", socks5);
+    }
+    for (const forward of config.forwards) {
+      const target = showAuthority(forward.targetHost, forward.targetPort);
+      this.#add("listening for a forward", new ForwardServer({ ...shared, forward }), { target });
+    }
+  }
+
+  #add(text: string, port: Port, more: { target?: string } = {}): void {
     this.#open.push(port);
-    this.#logger.info(text, { address: showAddress(port.hostname, port.port) });
+    this.#logger.info(text, { address: showAuthority(port.hostname, port.port), ...more });
   }
 
   #serve(
@@ -98,6 +129,7 @@ export class Ports {
       role,
       setting,
       maxConnections,
+      limit: this.#limit,
       maxHeaderBytes,
       headerTimeoutMs,
       keepaliveTimeoutMs,
@@ -105,9 +137,4 @@ export class Ports {
       logger: this.#logger,
     });
   }
-}
-
-/** `host:port`, with brackets around an IPv6 address. */
-function showAddress(hostname: string, port: number): string {
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
 }

@@ -22,7 +22,7 @@ export interface RoleParts {
   readonly budget: MemoryBudget;
   readonly logger: Logger;
   readonly instance: string;
-  readonly ping: (instance: string) => void;
+  readonly ping: ((instance: string) => void) | null;
 }
 
 /** The two roots of the settings. */
@@ -53,7 +53,11 @@ export function makeReceiver(
   const { config, transport } = parts;
   const own = new OwnAddresses({
     listeners,
-    servers: () => [...config.natsUrls, ...toldServers(transport)],
+    servers: () => [
+      ...config.natsUrls,
+      ...(config.embeddedNatsEnabled ? [config.embeddedNatsListen] : []),
+      ...toldServers(transport),
+    ],
   });
   void own.refresh();
   transport.onConnection((connected) => {

@@ -76,8 +76,6 @@ export class Service {
     };
     this.#requester = role === "requester" ? makeRequester(parts, () => this.#runtime()) : null;
     this.#receiver = role === "receiver" ? makeReceiver(parts, () => this.#ports.all()) : null;
-    this.#requester?.start();
-    this.#receiver?.start();
     this.#transport.onConnection((connected) => this.#connectionChanged(connected));
     this.#connectionChanged(this.#transport.connected);
   }
@@ -106,10 +104,10 @@ export class Service {
       ? "stopping"
       : !transport.connected
       ? `not connected to NATS: ${transport.lastError ?? "connecting"}`
-      : !this.#subscribed
-      ? "subscribing"
       : !this.#unique
       ? "asking whether SERVICE_ID is free"
+      : !this.#subscribed
+      ? "subscribing"
       : deniedReason(transport.planesDenied);
     const serving = reason === null;
     return {
@@ -167,6 +165,8 @@ export class Service {
     return new Ports(config, this.#logger, {
       http: (request) => entry.handle(request),
       admin: (request) => void serveLocal(app, request),
+      // There is a requester wherever these ports are; no connection is accepted before this turn ends.
+      open: (target, client) => this.#requester!.openSession(target, client),
     });
   }
 
@@ -189,6 +189,7 @@ export class Service {
   /** Answers who asks for this process, and finds out whether another one has its SERVICE_ID. */
   #announce(instance: string): Presence {
     const { serviceRole: role, serviceId, maxFlows, listenSubject, natsQueueGroup } = this.#config;
+    const planes = planePatterns(rootsOf(this.#config), serviceId);
     const registry = this.#registry;
     const presence = new Presence({
       link: this.#transport.link,
@@ -200,7 +201,7 @@ export class Service {
       startedAtMs: Date.now(),
       endpoints: role === "receiver"
         ? [{ name: "requests", subject: listenSubject, queueGroup: natsQueueGroup }]
-        : [],
+        : [{ name: "responses", subject: planes.responses[0]!, queueGroup: "" }],
       load: () => ({
         flows: registry.size,
         maxFlows,
@@ -217,14 +218,18 @@ export class Service {
     presence.onDuplicate = refuse;
     presence.start();
     void presence.checkUnique().then((other) => {
-      if (other !== null) {
-        refuse(other);
-        return;
-      }
-      this.#unique = true;
-      this.#reportReadiness();
+      if (other !== null) refuse(other);
+      else if (!this.#stopping) this.#join();
     });
     return presence;
+  }
+
+  /** Begins to listen: not before it is known that no other process does on the same subjects. */
+  #join(): void {
+    this.#unique = true;
+    this.#requester?.start();
+    this.#receiver?.start();
+    this.#connectionChanged(this.#transport.connected);
   }
 
   /** What a request is told while this process is not in service. */
@@ -245,7 +250,7 @@ export class Service {
   #connectionChanged(connected: boolean): void {
     this.#subscribed = false;
     this.#reportReadiness();
-    if (!connected) return;
+    if (!connected || !this.#unique) return;
     const connection = ++this.#connection;
     this.#transport.flush().then(() => {
       if (connection !== this.#connection || !this.#transport.connected) return;

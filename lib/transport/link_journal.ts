@@ -10,6 +10,9 @@ import type { Logger } from "../logger.ts";
 /** The same complaint about publishing is not written again within this time. */
 const REPEAT_MS = 30_000;
 
+/** Subjects of the service protocol and of its answers. */
+const PRESENCE = /^(?:\$SRV|_INBOX)\./;
+
 /** Remembers what was said last, so that an outage of a night is two lines. */
 export class LinkJournal {
   readonly #logger: Logger;
@@ -62,6 +65,8 @@ export class LinkJournal {
 
   /** A `-ERR` of the server. Those of subscriptions are written by {@link LinkJournal.denied}. */
   serverError(server: string, error: Error): void {
+    // Presence is welcome, not needed: it says itself when it is off.
+    if (error instanceof PermissionViolationError && PRESENCE.test(error.subject)) return;
     const text = errorText(error);
     this.#lastError = text;
     if (!(error instanceof PermissionViolationError)) {

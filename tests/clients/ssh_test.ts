@@ -3,8 +3,17 @@
  * @module
  */
 import assert from "node:assert/strict";
+import { pause, within } from "../helpers/wait.ts";
 import { type Bridge, startBridge } from "./support/bridge.ts";
-import { BIG_BYTES, MIB, randomBytes, sha256, TempFolder, treeDigests } from "./support/files.ts";
+import {
+  BIG_BYTES,
+  FULL,
+  MIB,
+  randomBytes,
+  sha256,
+  TempFolder,
+  treeDigests,
+} from "./support/files.ts";
 import { run, runAny } from "./support/program.ts";
 import { type Sshd, startSshd } from "./support/sshd.ts";
 
@@ -12,6 +21,9 @@ const HOST = "127.0.0.1";
 const SMALL_BYTES = 4 * MIB;
 const SESSIONS = 4;
 const SMALL_FILES = 200;
+/** A transfer that lasts some seconds, in sftp's unit: 1000 bit/s. */
+const SLOW_KBITS = FULL ? 400_000 : 80_000;
+const CUT_MS = 20_000;
 
 interface Way {
   readonly name: string;
@@ -30,15 +42,23 @@ const SOCKS5: Way = {
 };
 const WAYS = [STDIO, CONNECT, SOCKS5];
 
+interface Ssh {
+  /** Arguments of ssh and sftp. */
+  readonly options: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly sshd: Sshd;
+  readonly bridge: Bridge;
+}
+
 /** Runs `work` with a server and a bridge, and with what ssh needs to go this way. */
 async function withSsh(
   way: Way,
-  work: (ssh: { options: string[]; env: Record<string, string>; sshd: Sshd }) => Promise<void>,
+  work: (ssh: Ssh) => Promise<void>,
 ): Promise<void> {
   await using sshd = await startSshd();
   await using bridge = await startBridge();
   const { proxyCommand, env } = way.proxy(bridge);
-  await bridge.explained(() => work({ options: sshd.options(proxyCommand), env, sshd }));
+  await bridge.explained(() => work({ options: sshd.options(proxyCommand), env, sshd, bridge }));
 }
 
 for (const way of WAYS) {
@@ -70,6 +90,27 @@ for (const way of WAYS) {
       await run("sftp", [...options, "-b", batch, HOST], { env });
       assert.equal(sha256(await Deno.readFile(folder.at("far"))), digest);
       assert.equal(sha256(await Deno.readFile(folder.at("back"))), digest);
+    });
+  });
+}
+
+for (const way of [STDIO, CONNECT]) {
+  Deno.test(`sftp by ${way.name} goes on when nats-server is killed and comes back`, async () => {
+    await withSsh(way, async ({ options, env, bridge }) => {
+      await using folder = new TempFolder();
+      const digest = sha256(await writeRandom(folder, "local", BIG_BYTES));
+      const far = folder.at("far");
+      const batch = await folder.write("batch", `put ${folder.at("local")} ${far}\n`);
+      const limit = ["-l", `${SLOW_KBITS}`];
+      const transfer = run("sftp", [...options, ...limit, "-b", batch, HOST], { env });
+      const cut = async () => {
+        while (await sizeOf(far) < BIG_BYTES / 4) await pause(10);
+        await bridge.nats.kill("SIGKILL");
+        assert.ok(await sizeOf(far) < BIG_BYTES, "the transfer was over before the cut");
+        await bridge.nats.restart();
+      };
+      await Promise.all([transfer, within(cut(), CUT_MS, "a quarter of the file")]);
+      assert.equal(sha256(await Deno.readFile(far)), digest);
     });
   });
 }
@@ -118,4 +159,13 @@ async function writeRandom(
   const content = randomBytes(length);
   await folder.write(name, content);
   return content;
+}
+
+/** Size of a file in octets, 0 as long as there is none. */
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await Deno.stat(path)).size;
+  } catch {
+    return 0;
+  }
 }

@@ -194,6 +194,39 @@ Deno.test("The events of a receiver carry the trace headers of the request, its 
   assert.equal(event?.headers, traceHeaders);
 });
 
+for (const side of ["requester", "receiver"] as const) {
+  Deno.test(`A ${side} whose peer has closed asks for nothing and waits for no credit`, () => {
+    const { flow, wire, app, clock, data } = openRig(side, {}, 10);
+    flow.offer(pattern(0, 20), 0, 20);
+    for (let i = 0; i < 9; i++) data(pattern(0, 1000));
+    data(pattern(0, 0));
+    assert.equal(app.seen.length, 9, "an empty frame is nothing");
+    flow.peerClosed("");
+    wire.take();
+    flow.offer(pattern(0, 20), 0, 20);
+    flow.delivered(8500);
+    assert.deepEqual(wire.take(), []);
+    clock.pass(2 * CREDIT_TIMEOUT_MS);
+    assert.equal(app.end(), null);
+    flow.peerClosed("flow_credit_timeout");
+    assert.equal(app.end(), null, "all that there is has come");
+    flow.delivered(500);
+    assert.deepEqual(app.end(), { reason: "ok", byPeer: false });
+    assert.equal(wire.take()[0], "credit 9000");
+  });
+
+  Deno.test(`A ${side} that has said its end waits for no credit, and a reset ends its other wait`, () => {
+    const { flow, app, clock } = openRig(side, { creditTimeoutMs: 50 }, 10);
+    flow.offer(pattern(0, 20), 0, 20);
+    flow.finish();
+    if (side === "requester") flow.peerClosed("target_closed");
+    clock.pass(99);
+    assert.equal(app.end(), null);
+    flow.reset("reset");
+    assert.deepEqual([app.end()?.reason, clock.running], ["reset", 0]);
+  });
+}
+
 /** A message as it goes over the wire; times of credits are made equal. */
 function golden(subject: string, headers: Uint8Array | null, data: Uint8Array): string {
   const text = latin1(data).replace(

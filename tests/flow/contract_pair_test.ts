@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { concat, pattern, sha256 } from "../helpers/bytes.ts";
 import { type ContractRig, contractRig, EVENTS, ID, SIZES } from "./contract_rig.ts";
 
-const SEEDS = 300;
+const SEEDS = 150;
 
 /** Numbers from 0 to 1, the same for the same seed. */
 function randomOf(seed: number): () => number {

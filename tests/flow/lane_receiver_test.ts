@@ -10,11 +10,12 @@ interface Given {
   readonly sharedBytes?: number;
   readonly startsWithHead?: boolean;
   readonly sizes?: LaneSizes;
+  readonly granted?: number;
 }
 
 /** A receiver whose first window is 64 KiB, and what it handed over. */
 function startReceiver(
-  { sharedBytes = 1024 * KIB, startsWithHead = false, sizes = SIZES }: Given = {},
+  { sharedBytes = 1024 * KIB, startsWithHead = false, sizes = SIZES, granted = 0 }: Given = {},
 ) {
   const { wire, output } = recordedOutput();
   const budget = new MemoryBudget({ totalBytes: FLOW_RESERVE_BYTES + sharedBytes, maxFlows: 1 });
@@ -27,6 +28,7 @@ function startReceiver(
     now: () => rig.ms,
     receives: true,
     startsWithHead,
+    granted,
     consumer: {
       head: () => rig.seen.push("head"),
       data: (bytes) => rig.bytes = concat([rig.bytes, bytes]),

@@ -13,12 +13,15 @@ import { parseRequestHead } from "../../lib/http1/parse.ts";
 import type { RequestHead } from "../../lib/http1/head.ts";
 import { BufferedWriter } from "../../lib/net/buffered_writer.ts";
 import { concat, latin1, octets } from "./bytes.ts";
+import { MemorySocket } from "./unit_tunnel.ts";
 
 /** One response to a client that takes all that comes, unless it is held. */
 export class MemoryClient {
   readonly response: ResponseWriter;
   /** How the response ended, null while it has not. */
   end: ResponseEnd | null = null;
+  /** The socket that was taken, with what had been replied before, or null. */
+  tunnel: { readonly reply: string; readonly socket: MemorySocket } | null = null;
   /** Resolves when it has ended. */
   readonly ended: Promise<ResponseEnd>;
   readonly #writer: BufferedWriter;
@@ -58,6 +61,15 @@ export class MemoryClient {
     this.#open();
   }
 
+  /** See `IngressRequest.takeSocket`. */
+  take(reply: Uint8Array): MemorySocket | null {
+    if (this.response.ended) return null;
+    const socket = new MemorySocket();
+    this.tunnel = { reply: latin1(reply), socket };
+    this.response.taken();
+    return socket;
+  }
+
   /** Octets that the client has got, one code point each, when all that is pending was taken. */
   async text(): Promise<string> {
     await this.#writer.flushed();
@@ -92,6 +104,7 @@ export function ingressRequest(
     response: client.response,
     clientAddress: options.clientAddress ?? "192.0.2.7",
     readBody: () => Promise.resolve(options.body ?? { kind: "body", bytes: null }),
+    takeSocket: (reply) => client.take(reply),
   };
   return { request, client };
 }

@@ -29,10 +29,14 @@ export class RequesterRig implements Disposable {
   readonly transport = new MemoryTransport();
   readonly logger = new MemoryLogger();
   readonly registry: FlowRegistry;
+  readonly budget: MemoryBudget;
   readonly requester: Requester;
 
   constructor(options: Partial<RequesterOptions> & { maxFlows?: number } = {}) {
     this.registry = new FlowRegistry({ maxFlows: options.maxFlows ?? 100, logger: this.logger });
+    const totalBytes = 64 * 2 ** 20;
+    this.budget = options.budget ??
+      new MemoryBudget({ totalBytes, maxFlows: options.maxFlows ?? 100 });
     this.requester = new Requester({
       maxHeaderBytes: 65_536,
       transport: this.transport,
@@ -45,7 +49,7 @@ export class RequesterRig implements Disposable {
       streamTimeoutMs: 60_000,
       peerTimeoutMs: 60_000,
       idleTimeoutMs: 0,
-      budget: new MemoryBudget({ totalBytes: 64 * 2 ** 20, maxFlows: options.maxFlows ?? 100 }),
+      budget: this.budget,
       ping: null,
       inlineBodyBytes: 65_536,
       maxBodyBytes: 0,

@@ -115,6 +115,18 @@ Deno.test("SOCKS5 through a Ruby receiver: the reply has its end of the connecti
   rig.double.assertContent();
 });
 
+Deno.test("Octets that look like natsway's own frames pass a Ruby receiver like any others", async () => {
+  await using rig = await bridge();
+  await using target = await startUpstream(echo);
+  await using tunnel = await rig.connect(target);
+  for (let type = 0; type <= 8; type++) {
+    const piece = new Uint8Array(40).fill(type);
+    await tunnel.socket.write(piece);
+    assert.deepEqual(await tunnel.socket.readExactly(piece.length), piece);
+  }
+  rig.double.assertContent();
+});
+
 Deno.test("A target that closes first: the client gets all of it, then the end", async () => {
   await using rig = await bridge();
   const bytes = pattern(1_500_000);

@@ -70,6 +70,19 @@ Deno.test("A Ruby requester's session: 3 MB each way, frames and credit as the c
   rig.double.assertContent();
 });
 
+Deno.test("Octets that look like natsway's own frames pass from a Ruby requester like any others", async () => {
+  await using rig = await bridge();
+  await using target = await startUpstream(echo);
+  const session = rig.double.openSession("127.0.0.1", target.port);
+  await session.opened;
+  for (let type = 0; type <= 8; type++) await session.write(new Uint8Array(40).fill(type));
+  const got = await session.received(9 * 40);
+  assert.deepEqual([...got].filter((_, i) => i % 40 === 0), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  session.leave();
+  assert.equal(await session.ended, "target_closed");
+  rig.double.assertContent();
+});
+
 Deno.test("A target that closes first: all of its bytes, then session_close, to a Ruby requester", async () => {
   await using rig = await bridge();
   const bytes = pattern(1_500_000);

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { hex } from "../../lib/protocol/hex.ts";
 import { Dispatch } from "../../lib/receiver/dispatch.ts";
 import { type Execution, Executions } from "../../lib/receiver/executions.ts";
-import type { Responder } from "../../lib/receiver/responder.ts";
 import { octets } from "../helpers/bytes.ts";
 
 function dispatch(slots: number) {
@@ -76,8 +75,17 @@ Deno.test("Work that gives its slot back while it starts does not let others ove
 /** An execution that only remembers how it was ended. */
 function execution(id: string, epoch: string): Execution & { ends: string[] } {
   const ends: string[] = [];
-  const responder = { cancel: (reason: string) => void ends.push(reason) } as unknown as Responder;
-  return { id, epoch: octets(epoch), responder, call: null, heardMs: 0, ends };
+  return {
+    id,
+    epoch: octets(epoch),
+    cancel: (reason) => void ends.push(reason),
+    stop: () => {},
+    credit: () => {},
+    keepAlive: () => {},
+    receive: () => false,
+    linkLost: () => {},
+    ends,
+  };
 }
 
 Deno.test("A cancel ends the executions of its id and epoch, and no others", () => {

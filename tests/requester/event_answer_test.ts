@@ -91,7 +91,7 @@ Deno.test("A client that leaves a stream cancels it without an epoch", () => {
   assert.equal(cancel.json.cancel.reason, "downstream_disconnect");
 });
 
-Deno.test("An error before any octet is 502; after some the message is broken off", async () => {
+Deno.test("An error before any octet is 502; after some it stands in-band and the message is broken off", async () => {
   using rig = new RequesterRig();
   const early = rig.send();
   rig.answer(early, start(early));
@@ -110,7 +110,12 @@ Deno.test("An error before any octet is 502; after some the message is broken of
     natsway: { error: "peer_lost" },
   });
   assert.equal(await late.client.ended, "broken");
-  assert.equal(await late.client.text(), `${STREAM_HEAD}3\r\nabc\r\n`);
+  const inBand = '\nevent: error\ndata: {"error":"Unexpected event response_error"}\n\n';
+  const size = inBand.length.toString(16);
+  assert.equal(
+    await late.client.text(),
+    `${STREAM_HEAD}3\r\nabc\r\n${size}\r\n${inBand}\r\n`,
+  );
   assert.equal(rig.registry.ends().get("peer_lost"), 1);
   assert.equal(rig.registry.ends().get("target_broken"), 1);
 });
@@ -299,6 +304,9 @@ Deno.test("PEERS=mixed: a cancel without an owner goes on the request's own subj
   assert.deepEqual(early.json, pool.json);
   assert.equal(early.json.type, "cancel");
   assert.equal(more.length, 0);
+  using natsway = new RequesterRig();
+  natsway.send().client.response.gone();
+  assert.equal(natsway.transport.all.length, 2, "natsway receivers hear the pool's cancel");
 });
 
 Deno.test("Without PEERS=mixed that refusal ends the request at once with the cause", async () => {

@@ -46,7 +46,7 @@ Deno.test("A request is published once, on the own subject, with the reply subje
       features: ["raw"],
       max_msg: 1_048_576,
       ttl_ms: 60_000,
-      window: 1_048_576,
+      window: 262_144,
     },
   });
 });

@@ -3,6 +3,7 @@
  * @module
  */
 import net from "node:net";
+import { within } from "../helpers/wait.ts";
 
 interface Pair {
   readonly near: net.Socket;
@@ -39,6 +40,14 @@ export class Cable implements AsyncDisposable {
   /** Connections that are up. */
   get connections(): number {
     return this.#pairs.size;
+  }
+
+  /** Waits until a connection is up. */
+  async joined(ms = 15_000): Promise<void> {
+    if (this.connections > 0) return;
+    const joined = Promise.withResolvers<void>();
+    this.#server.once("connection", () => joined.resolve());
+    await within(joined.promise, ms, "a connection over the cable");
   }
 
   /** Breaks every connection off with RST; new ones are broken off too until `heal`. */

@@ -2,7 +2,16 @@ import assert from "node:assert/strict";
 import { freePort } from "../helpers/nats_server.ts";
 import { type Rig, startRig } from "../helpers/rig.ts";
 import { holdings, memory, MIB, mib, returnsTo, settled } from "../soak/settled.ts";
-import { drawSession, judge, ofSession, playSide, type Seen } from "./session_plan.ts";
+import { SocketEndedError, type TestSocket } from "../helpers/socket.ts";
+import {
+  drawSession,
+  judge,
+  mayLeave,
+  ofSession,
+  playSide,
+  type Seen,
+  type Side,
+} from "./session_plan.ts";
 import { OPEN_PROXY, openTunnel } from "./tunnels.ts";
 
 const FULL = Deno.env.get("NATSWAY_TEST_FULL") === "1";
@@ -32,13 +41,27 @@ async function runSession(rig: Rig, index: number): Promise<void> {
   const options = early ? { early: number } : {};
   await using socket = await openTunnel(rig.port, rig.upstream.port, options);
   if (!early) await socket.write(number);
+  // A reset may take the number with it: who may leave waits until it has arrived.
+  const known = !mayLeave(client) || await isKnown(socket, target);
   const [atClient, atTarget] = await Promise.all([
-    playSide(socket, client, target),
+    known ? playSide(socket, client, target) : { received: 0, end: "reset" as const },
     targetEnd.promise,
   ]);
   judge(atClient, target, client);
   judge(atTarget, client, target);
   targetEnds.delete(index);
+}
+
+/** Waits for the target's word that it knows the session; false when it has left with a reset. */
+async function isKnown(socket: TestSocket, target: Side): Promise<boolean> {
+  try {
+    await socket.readExactly(1);
+    return true;
+  } catch (error) {
+    if (target.leave !== "reset" || !(error instanceof SocketEndedError)) throw error;
+    assert.equal(socket.end, "reset");
+    return false;
+  }
 }
 
 async function runSessions(rig: Rig, from: number, count: number): Promise<void> {
@@ -64,6 +87,7 @@ Deno.test(`every octet of ${SESSIONS} random sessions arrives, or its end is vis
       const number = new DataView((await connection.readExactly(4)).buffer).getUint32(0, true);
       const { client, target } = drawSession(SEED, number);
       const end = targetEnds.get(number);
+      if (mayLeave(client)) await connection.write("!");
       await playSide(connection, target, client).then(
         (seen) => end?.resolve(seen),
         (error) => end?.reject(error),

@@ -85,6 +85,11 @@ export function drawSession(runSeed: number, index: number): Session {
   return { client, target: { ...target, leave: "fin" } };
 }
 
+/** Whether this end leaves before both have said all. */
+export function mayLeave(side: Side): boolean {
+  return side.leave === "reset" || side.leave === "close";
+}
+
 /** What one end has seen. */
 export interface Seen {
   readonly received: number;
@@ -95,7 +100,7 @@ export interface Seen {
 export async function playSide(socket: TestSocket, side: Side, other: Side): Promise<Seen> {
   const random = new Random(side.seed + 7);
   const checker = new Checker(other.seed);
-  const leaving = side.leave === "reset" || side.leave === "close";
+  const leaving = mayLeave(side);
   let left = false;
   const rest = async () => {
     if (random.chance(side.pausePercent)) await pause(random.below(MOST_PAUSE_MS));
@@ -139,9 +144,8 @@ export function judge(seen: Seen, sender: Side, own: Side): void {
   const text = `${JSON.stringify(seen)} of ${JSON.stringify(sender)} at ${JSON.stringify(own)}`;
   if (seen.received > said) throw new Error(`more than was sent: ${text}`);
   if (seen.end === "left") return;
-  const anyoneLeft = [sender, own].some((side) => side.leave === "reset" || side.leave === "close");
   if (seen.end === "reset") {
-    if (!anyoneLeft) throw new Error(`a reset that nobody made: ${text}`);
+    if (![sender, own].some(mayLeave)) throw new Error(`a reset that nobody made: ${text}`);
     return;
   }
   // A clean end claims that all is there. Who closes has said all that it ever says.

@@ -167,6 +167,17 @@ Deno.test("an answer after the window counts, and the process falls silent", asy
   assert.match(headers, /^NATS\/1\.0 503/);
 });
 
+Deno.test("the question of one that started earlier counts like an answer", async () => {
+  await using server = await startNats();
+  await using peer = await Peer.start(server);
+  await using member = await checked(server, "one");
+  await peer.client.publish(QUESTION, encodeClaim(claim({ startedAtMs: STARTED_MS + 1 })));
+  await peer.client.publish(QUESTION, encodeClaim(claim({ serviceId: "other", startedAtMs: 1 })));
+  await peer.client.publish(QUESTION, encodeClaim(claim({ instance: "d", startedAtMs: 1 })));
+  const found = await member.duplicates.find(() => true, { ms: 2_000, what: "the duplicate" });
+  assert.equal(found.instance, "d");
+});
+
 Deno.test("answers of other services, other ids and of nobody do not count", async () => {
   await using server = await startNats();
   await using peer = await Peer.start(server);

@@ -59,7 +59,7 @@ export class Bridge implements AsyncDisposable {
       return await work();
     } catch (error) {
       const text = error instanceof Error ? error.stack ?? error.message : String(error);
-      throw new Error(this.receiver.described(this.requester.described(text)), { cause: error });
+      throw new Error(this.receiver.described(this.requester.described(text)));
     }
   }
 
@@ -74,7 +74,7 @@ export class Bridge implements AsyncDisposable {
       event.message.startsWith("listening") && test(event)
     );
     const port = /:(\d+)$/.exec(String(line?.["address"] ?? ""))?.[1];
-    if (port === undefined) throw new Error(this.requester.described("it does not listen there"));
+    if (port === undefined) throw new Error("the requester does not listen there");
     return Number(port);
   }
 }
