@@ -7,6 +7,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ["cli"],
   ["demo", "run"],
   ["service"],
+  ["stdio"],
   ["requester", "receiver", "embedded", "observe"],
   ["ingress"],
   ["flow"],

@@ -148,7 +148,7 @@ function listen(options: AcceptorOptions): Deno.TcpListener {
   } catch (error) {
     const shown = hostname.includes(":") ? `[${hostname}]` : hostname;
     const reason = error instanceof Deno.errors.AddrInUse
-      ? "the address is in use; stop the other program or choose another " + setting
+      ? "the address is in use; stop the other program or change " + setting
       : `${errorText(error)} (${setting})`;
     throw new StartError(`cannot listen for ${purpose} as ${role} on ${shown}:${port}: ${reason}`, {
       cause: error,

@@ -91,7 +91,8 @@ export class FrameResponder implements Responder {
     this.status = head.status;
     const taken = lane.respond(prefix, buffer, start, end, last);
     this.bodyBytes += taken;
-    if (start + taken < end) return this.#rest(buffer, start + taken, end, last);
+    // What did not fit beside the head; only an offer that is cut short is told of room.
+    if (start + taken < end) return this.body(buffer, start + taken, end, last);
   }
 
   body(buffer: Uint8Array, start: number, end: number, last: boolean): Promise<void> | void {

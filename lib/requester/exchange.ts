@@ -21,7 +21,7 @@ import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { EventAnswer } from "./event_answer.ts";
 import { LaneAnswer } from "./lane_answer.ts";
-import { contentTypeOf, inBandError } from "./late_error.ts";
+import { brokenOffText, contentTypeOf, inBandError } from "./late_error.ts";
 import { Owner } from "./owner.ts";
 import { PoolQuestion } from "./pool_question.ts";
 
@@ -272,7 +272,7 @@ export class HttpExchange {
       this.#finish(code, endDetail(end));
     } else {this.#fail(
         code,
-        MESSAGES[code] ?? `The response was broken off: ${code}`,
+        brokenOffText(code),
         endDetail(end),
       );}
   }
@@ -392,10 +392,3 @@ export class HttpExchange {
     this.#context.finished(this.#flow, end, detail);
   }
 }
-
-/** What a client is told where the code alone says too little. */
-const MESSAGES: Partial<Record<FlowEnd, string>> = {
-  peer_lost: "The receiver has not been heard of within PEER_TIMEOUT",
-  gap: "Part of the response was lost on its way",
-  nats_down: "The connection to NATS was lost for longer than PEER_TIMEOUT",
-};

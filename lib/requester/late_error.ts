@@ -3,6 +3,7 @@
  * (wire-protocol.md section 11).
  * @module
  */
+import type { FlowEnd } from "../flow/registry.ts";
 import { FieldId } from "../http1/field.ts";
 import type { Fields } from "../http1/fields.ts";
 
@@ -29,4 +30,16 @@ export function contentTypeOf(fields: Fields): string {
   if (fields.indexOf(FieldId.ContentEncoding) >= 0) return "";
   const at = fields.indexOf(FieldId.ContentType);
   return at < 0 ? "" : fields.value(at);
+}
+
+/** What a client is told where the code alone says too little. */
+const MESSAGES: Partial<Record<FlowEnd, string>> = {
+  peer_lost: "The receiver has not been heard of within PEER_TIMEOUT",
+  gap: "Part of the response was lost on its way",
+  nats_down: "The connection to NATS was lost for longer than PEER_TIMEOUT",
+};
+
+/** Why a response was broken off, for its client and the log. */
+export function brokenOffText(end: FlowEnd): string {
+  return MESSAGES[end] ?? `The response was broken off: ${end}`;
 }

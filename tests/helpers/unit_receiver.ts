@@ -6,7 +6,7 @@ import { MemoryBudget } from "../../lib/flow/memory_budget.ts";
 import { FlowRegistry } from "../../lib/flow/registry.ts";
 import { dial } from "../../lib/receiver/dial.ts";
 import { Receiver, type ReceiverOptions } from "../../lib/receiver/receiver.ts";
-import type { Frame } from "../../lib/protocol/frames.ts";
+import { encodeWindow, type Frame } from "../../lib/protocol/frames.ts";
 import { parseJson } from "../../lib/protocol/json.ts";
 import { latin1 } from "./bytes.ts";
 import { MemoryLogger, MemoryTransport, type Published } from "./unit_transport.ts";
@@ -52,6 +52,7 @@ export class ReceiverRig implements AsyncDisposable {
   readonly transport = new MemoryTransport();
   readonly logger = new MemoryLogger();
   readonly registry: FlowRegistry;
+  readonly budget: MemoryBudget;
   readonly receiver: Receiver;
   /** Null when it was started without one. */
   readonly #upstream: Upstream | null;
@@ -62,6 +63,9 @@ export class ReceiverRig implements AsyncDisposable {
   ) {
     this.#upstream = upstream;
     this.registry = new FlowRegistry({ maxFlows: options.maxFlows ?? 100, logger: this.logger });
+    const totalBytes = 64 * 2 ** 20;
+    this.budget = options.budget ??
+      new MemoryBudget({ totalBytes, maxFlows: options.maxFlows ?? 100 });
     this.receiver = new Receiver({
       transport: this.transport,
       registry: this.registry,
@@ -82,7 +86,7 @@ export class ReceiverRig implements AsyncDisposable {
       streamTimeoutMs: 30_000,
       peerTimeoutMs: 30_000,
       idleTimeoutMs: 0,
-      budget: new MemoryBudget({ totalBytes: 64 * 2 ** 20, maxFlows: options.maxFlows ?? 100 }),
+      budget: this.budget,
       ping: null,
       dialSession: ({ host, port }, signal) => dial({ hostname: host, port }, 5_000, signal),
       maxInflight: 8,
@@ -132,7 +136,7 @@ export class ReceiverRig implements AsyncDisposable {
     const ends = (one: Published) =>
       one.frame === null
         ? one.json.type === "response_end"
-        : one.frame.type === 3 || (one.frame.type === 1 && one.frame.fin);
+        : one.frame.type === 2 || one.frame.type === 3 || (one.frame.type === 1 && one.frame.fin);
     await this.transport.find(() => this.answers(id).some(ends), `the end of ${id}`);
     return this.answers(id);
   }
@@ -140,6 +144,35 @@ export class ReceiverRig implements AsyncDisposable {
   /** Waits for the end of `id` and gives its frames. */
   async frames(id: string): Promise<DataFrame[]> {
     return (await this.whole(id)).map((one) => one.frame as DataFrame);
+  }
+
+  /** The requester's word for the lane of a response: it has all below `next`, and takes up to `limit`. */
+  window(
+    id: string,
+    next: number,
+    limit: number,
+    more: { epoch?: Uint8Array; serial?: number; resend?: boolean } = {},
+  ): void {
+    const epoch = more.epoch ?? this.answers(id)[0]!.frame!.epoch;
+    const frame = encodeWindow(epoch, next, limit, more.serial ?? 0, more.resend ?? false);
+    this.transport.deliver("control", id, frame);
+  }
+
+  /** A requester that acknowledges at once all that comes, and always takes `ahead` octets more. */
+  async takes(id: string, ahead = 1_048_576): Promise<DataFrame[]> {
+    for (let seen = 1;; seen++) {
+      const { frame } = await this.answer(id, seen);
+      if (frame === null) throw new Error("a frame was expected");
+      let next = -1;
+      if (frame.type === 1) {
+        next = Math.max(1, frame.offset + (frame.head === null ? 0 : 1)) + frame.body.length;
+        if (frame.head !== null && frame.fin) return this.frames(id); // whole: wants no answer
+        if (frame.fin) next++;
+      } else if (frame.type === 2 || frame.type === 3) next = frame.offset + 1;
+      if (next >= 0) this.window(id, next, next + ahead);
+      if (frame.type === 2 || frame.type === 3 || (frame.type === 1 && frame.fin)) break;
+    }
+    return this.frames(id);
   }
 
   /** Waits until no flow is live. */

@@ -12,29 +12,24 @@ interface Pair {
 
 /** See the module. Use it with `await using`. */
 export class Cable implements AsyncDisposable {
-  readonly #server: net.Server;
+  readonly port: number;
   readonly #targetPort: number;
   readonly #pairs = new Set<Pair>();
-  #cut = false;
+  #server: net.Server | null = null;
   #blocked = false;
+  #joined = Promise.withResolvers<void>();
 
-  private constructor(targetPort: number) {
+  private constructor(port: number, targetPort: number) {
+    this.port = port;
     this.#targetPort = targetPort;
-    this.#server = net.createServer({ noDelay: true }, (near) => this.#join(near));
   }
 
   /** @param targetPort where connections lead to, on 127.0.0.1 */
   static async to(targetPort: number): Promise<Cable> {
-    const cable = new Cable(targetPort);
-    await new Promise<void>((resolve, reject) => {
-      cable.#server.once("error", reject);
-      cable.#server.listen(0, "127.0.0.1", () => resolve());
-    });
+    const server = await listen(0);
+    const cable = new Cable((server.address() as net.AddressInfo).port, targetPort);
+    cable.#serve(server);
     return cable;
-  }
-
-  get port(): number {
-    return (this.#server.address() as net.AddressInfo).port;
   }
 
   /** Connections that are up. */
@@ -45,18 +40,20 @@ export class Cable implements AsyncDisposable {
   /** Waits until a connection is up. */
   async joined(ms = 15_000): Promise<void> {
     if (this.connections > 0) return;
-    const joined = Promise.withResolvers<void>();
-    this.#server.once("connection", () => joined.resolve());
-    await within(joined.promise, ms, "a connection over the cable");
+    this.#joined = Promise.withResolvers();
+    await within(this.#joined.promise, ms, "a connection over the cable");
   }
 
-  /** Breaks every connection off with RST; new ones are broken off too until `heal`. */
-  cut(): void {
-    this.#cut = true;
+  /** Breaks every connection off with RST; new ones are refused until `heal`. */
+  async cut(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    const closed = new Promise<void>((resolve) => server?.close(() => resolve()) ?? resolve());
     for (const { near, far } of [...this.#pairs]) {
       near.resetAndDestroy();
       far.resetAndDestroy();
     }
+    await closed;
   }
 
   /** Passes nothing on any more, in either direction, while all connections stay up. */
@@ -69,30 +66,31 @@ export class Cable implements AsyncDisposable {
   }
 
   /** Ends `cut` and `block`: what waited is passed on. */
-  heal(): void {
-    this.#cut = this.#blocked = false;
+  async heal(): Promise<void> {
+    this.#blocked = false;
     for (const { near, far } of this.#pairs) {
       near.resume();
       far.resume();
     }
+    if (this.#server === null) this.#serve(await listen(this.port));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.cut();
-    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    await this.cut();
+  }
+
+  #serve(server: net.Server): void {
+    this.#server = server;
+    server.on("connection", (near) => this.#join(near));
   }
 
   #join(near: net.Socket): void {
-    near.on("error", () => {});
-    if (this.#cut) {
-      near.resetAndDestroy();
-      return;
-    }
     const far = net.connect({ port: this.#targetPort, host: "127.0.0.1", noDelay: true });
-    far.on("error", () => {});
     const pair = { near, far };
     this.#pairs.add(pair);
     for (const [from, to] of [[near, far], [far, near]] as const) {
+      from.setNoDelay(true);
+      from.on("error", () => {}); // `close` follows
       from.on("data", (data) => {
         if (to.write(data)) return;
         from.pause();
@@ -106,5 +104,14 @@ export class Cable implements AsyncDisposable {
       });
     }
     if (this.#blocked) this.block();
+    this.#joined.resolve();
   }
+}
+
+function listen(port: number): Promise<net.Server> {
+  const server = net.createServer();
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, "127.0.0.1", () => resolve(server));
+  });
 }

@@ -86,20 +86,20 @@ for (const [name, disturb] of Object.entries(KILLS)) {
 /** What happens to the cable. */
 const CUTS: Record<string, (bridge: Bridge) => Promise<void>> = {
   "cut": async ({ cable }) => {
-    cable.cut();
+    await cable.cut();
     await pause(OUTAGE_MS);
-    cable.heal();
+    await cable.heal();
   },
   "blocked": async ({ cable }) => {
     cable.block();
     await pause(OUTAGE_MS);
-    cable.heal();
+    await cable.heal();
   },
   "blocked, then cut": async ({ cable }) => {
     cable.block();
     await pause(OUTAGE_MS);
-    cable.cut();
-    cable.heal();
+    await cable.cut();
+    await cable.heal();
   },
 };
 

@@ -36,12 +36,15 @@ export class Bridge implements AsyncDisposable {
 
   /** `host:port` of the SOCKS5 listener. */
   get socks(): string {
-    return `${LOCAL}:${this.#port((event) => /socks/i.test(event.message))}`;
+    return `${LOCAL}:${this.#port((event) => event.message === "listening for SOCKS5")}`;
   }
 
   /** Port of the forward that leads to this port of 127.0.0.1. */
   forward(port: number): number {
-    return this.#port((event) => Object.values(event).includes(`${LOCAL}:${port}`));
+    return this.#port((event) =>
+      event.message === "listening for a forward" &&
+      event["target"] === `${LOCAL}:${port}`
+    );
   }
 
   /** `natsway stdio` as ssh's ProxyCommand, and the environment that ssh must have for it. */
@@ -68,11 +71,9 @@ export class Bridge implements AsyncDisposable {
     await this.nats[Symbol.asyncDispose]();
   }
 
-  /** Port in the `listening` line that `test` accepts. */
+  /** Port in the log line that `test` accepts. */
   #port(test: (event: LogEvent) => boolean): number {
-    const line = this.requester.log.events.find((event) =>
-      event.message.startsWith("listening") && test(event)
-    );
+    const line = this.requester.log.events.find(test);
     const port = /:(\d+)$/.exec(String(line?.["address"] ?? ""))?.[1];
     if (port === undefined) throw new Error("the requester does not listen there");
     return Number(port);
