@@ -46,7 +46,7 @@ const CLOSE_MS = 2_000;
 export async function runStdio(options: StdioOptions): Promise<number> {
   const { config, logger, connect } = options;
   const asked = options.asked ?? untilAsked();
-  const session = connect(config, logger);
+  const session = connect(config, withoutFlows(logger));
   try {
     await Promise.race([carry(session, options), asked]);
     return ExitCode.Ok;
@@ -76,6 +76,23 @@ async function carry(session: StdioSession, options: StdioOptions): Promise<void
 /** Why a tunnel was broken off; a side that ended well did not do it. */
 function brokenOff(end: FlowEnd | null): FailureCode {
   return end === null || end === "ok" ? "reset" : end;
+}
+
+/**
+ * What becomes of the one flow decides how the process ends, which is told once: the lines that name the
+ * flow are for debugging.
+ */
+function withoutFlows(logger: Logger): Logger {
+  return {
+    debug: (message, fields) => logger.debug(message, fields),
+    info: (message, fields) => logger.info(message, fields),
+    warn(message, fields) {
+      if (fields?.["request_id"] === undefined) logger.warn(message, fields);
+      else logger.debug(message, fields);
+    },
+    error: (message, fields) => logger.error(message, fields),
+    enabled: (level) => logger.enabled(level),
+  };
 }
 
 /** False when `work` is not done after `ms`. */

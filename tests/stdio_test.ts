@@ -6,7 +6,7 @@ import type { FlowEnd } from "../lib/flow/registry.ts";
 import type { StdioStreams } from "../lib/net/stdio_socket.ts";
 import { runStdio } from "../lib/stdio.ts";
 import { latin1, octets } from "./helpers/bytes.ts";
-import { FakeSessions, readTunnel, writeTunnel } from "./helpers/unit_sessions.ts";
+import { FakeSessions, readTunnel, writeTunnel } from "./helpers/unit_open_session.ts";
 import { MemoryLogger } from "./helpers/unit_transport.ts";
 import { within } from "./helpers/wait.ts";
 
@@ -63,6 +63,7 @@ class StdioRig {
   readonly sessions = new FakeSessions();
   readonly ready = Promise.withResolvers<void>();
   readonly asked = Promise.withResolvers<void>();
+  readonly logger = new MemoryLogger();
   closes = 0;
   end: FlowEnd | null = null;
   readonly exit: Promise<number>;
@@ -71,13 +72,17 @@ class StdioRig {
     this.exit = runStdio({
       target: { host: "db.internal", port: 22 },
       config: { ...config, ...settings },
-      logger: new MemoryLogger(),
+      logger: this.logger,
       streams: this.pipes,
       asked: this.asked.promise,
-      connect: () => ({
+      connect: (_config, logger) => ({
         open: this.sessions.open,
         ready: this.ready.promise,
-        end: () => this.end,
+        end: () => {
+          logger.warn("flow closed", { request_id: "1", code: this.end });
+          logger.warn("not about the flow");
+          return this.end;
+        },
         close: () => {
           this.closes++;
           return Promise.resolve();
@@ -156,6 +161,11 @@ Deno.test("a tunnel that is broken off ends stdio with the code of its end", asy
     rig.end = end;
     tunnel.reset();
     assert.equal(await rig.ended(), `the tunnel to db.internal:22 was broken off (${code})`);
+    // What is said about the flow is said by the end.
+    assert.deepEqual(rig.logger.lines.map(({ level, message }) => [level, message]), [
+      ["debug", "flow closed"],
+      ["warning", "not about the flow"],
+    ]);
   }
 });
 

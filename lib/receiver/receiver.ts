@@ -354,7 +354,7 @@ export class Receiver {
     for (const execution of this.#executions.get(message.token)) {
       if (execution.receive(message)) return;
     }
-    if (isFrame(message.data)) this.#frame(message);
+    if (message.headers === null && isFrame(message.data)) this.#frame(message);
   }
 
   /** Credit, and what a natsway requester says of a response. */

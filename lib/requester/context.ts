@@ -46,8 +46,8 @@ export interface RequesterContext {
     cancel: { requestId: string; reason: string; epoch: string | null },
     reply?: string,
   ): boolean;
-  /** Ends an execution that this flow is not bound to, once its owner is known. */
-  cancelForeign(requestId: string, serviceId: string, epoch: Uint8Array): void;
+  /** Ends an execution that no flow is bound to at its owner; `epoch` is null for a Ruby peer's. */
+  cancelForeign(requestId: string, serviceId: string, epoch: Uint8Array | null): void;
   /** Called once by each exchange and session. */
   finished(flow: Flow, end: FlowEnd, detail: string | undefined): void;
 }

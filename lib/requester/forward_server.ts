@@ -53,22 +53,15 @@ class ForwardConnection implements ServedConnection {
   readonly #client: TunnelClient;
   bagIndex = -1;
 
-  constructor(socket: ClientTunnelSocket, { forward, open, logger }: ForwardServerOptions) {
+  constructor(socket: ClientTunnelSocket, { forward, open }: ForwardServerOptions) {
     const { targetHost: host, targetPort: port } = forward;
     this.#socket = socket;
     this.#client = new TunnelClient({
       socket,
       open,
       target: { host, port, ingressKind: "forward" },
-      onFailed: (code, message) => {
-        logger.warn("no tunnel for a forward", {
-          target: showAuthority(host, port),
-          code,
-          detail: message,
-        });
-        // The client knows no other word for it.
-        socket.reset();
-      },
+      // The client knows no other word for it; the line of the flow says why.
+      onFailed: () => socket.reset(),
     });
   }
 

@@ -133,7 +133,11 @@ export class Requester {
       cancelForeign: (requestId, receiver, epoch) => {
         if (!isServiceId(receiver)) return;
         const subject = cancelSubject(roots, receiver, requestId);
-        const cancel = { requestId, reason: "foreign_epoch", epoch: hex(epoch) };
+        const cancel = {
+          requestId,
+          reason: "foreign_epoch",
+          epoch: epoch === null ? null : hex(epoch),
+        };
         this.#context.publishCancel(subject, cancel);
       },
       finished: (flow, end, detail) => this.#finished(flow, end, detail),
@@ -165,9 +169,9 @@ export class Requester {
   /** Opens a tunnel; see {@linkcode OpenSession}. */
   readonly openSession: OpenSession = (target, client) => this.#sessions.open(target, client);
 
-  /** Breaks off whatever is still under way, and stops the clocks. */
-  stop(): void {
-    for (const live of this.#live.values()) live.stop("stopping", "natsway is stopping");
+  /** Breaks off whatever is still under way, for that reason, and stops the clocks. */
+  stop(code: FailureCode = "stopping"): void {
+    for (const live of this.#live.values()) live.stop(code, "natsway is stopping");
     this.#poolLimit.close();
     this.#lanes.stop();
     this.#idleDeadlines.close();

@@ -115,7 +115,7 @@ export class Session implements LaneApp, SessionHandle {
   /** Takes one message of the plane for target bytes. */
   receiveDownstream(message: Inbound): void {
     if (this.#contract !== null) this.#contract.receive(message);
-    else if (isFrame(message.data)) this.#frame(message.data);
+    else if (message.headers === null && isFrame(message.data)) this.#frame(message.data);
   }
 
   /** The connection to NATS broke: lanes bring again what was lost, a nats-proxy does not. */

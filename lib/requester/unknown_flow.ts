@@ -10,11 +10,15 @@ import type { RequesterContext } from "./context.ts";
 /** Answers probes, and cancels executions that nobody waits for; everything else is dropped. */
 export function receiveUnknown(context: RequesterContext, message: Inbound): void {
   const { token: id, data } = message;
+  // Frames of natsway have no NATS headers, those of the contract always do.
+  if (message.headers !== null) return;
   if (!isFrame(data)) {
     const event = decodeSessionEvent(data);
-    if (event?.type !== "session_established" || event.natsway === null) return;
-    const { epoch, peer } = event.natsway;
-    first(context, id, event.receiverServiceId, epoch, peer.instance, false);
+    if (event?.type !== "session_established") return;
+    const { receiverServiceId: receiver, natsway } = event;
+    // A nats-proxy that was too late would keep its connection to the target.
+    if (natsway === null) context.cancelForeign(id, receiver, null);
+    else first(context, id, receiver, natsway.epoch, natsway.peer.instance, false);
     return;
   }
   try {

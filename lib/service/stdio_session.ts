@@ -43,7 +43,8 @@ export function openStdioSession(config: Config, logger: Logger): StdioSession {
     ready: untilConnected(transport),
     end: () => [...registry.ends().keys()].at(-1) ?? null,
     async close() {
-      requester.stop();
+      // Whoever ends this process wants no more of the session: no failure of anybody's.
+      requester.stop("canceled");
       await transport.close();
     },
   };

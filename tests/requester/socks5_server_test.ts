@@ -4,7 +4,7 @@ import { ConnectionLimit } from "../../lib/ingress/connection_limit.ts";
 import { Socks5Server, type Socks5ServerOptions } from "../../lib/requester/socks5_server.ts";
 import { latin1, pattern, sha256 } from "../helpers/bytes.ts";
 import { TestSocket } from "../helpers/socket.ts";
-import { FakeSessions, readTunnel, writeTunnel } from "../helpers/unit_sessions.ts";
+import { FakeSessions, readTunnel, writeTunnel } from "../helpers/unit_open_session.ts";
 import { MemoryLogger } from "../helpers/unit_transport.ts";
 import { within } from "../helpers/wait.ts";
 

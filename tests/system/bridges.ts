@@ -69,7 +69,8 @@ export async function startLeafBridge(options: BridgeOptions = {}): Promise<Brid
   const linkPort = freePort();
   const hub = stack.use(
     await startNats({
-      config: `server_name: hub\nleafnodes { listen: "127.0.0.1:${linkPort}" }\n`,
+      config:
+        `server_name: hub\nleafnodes { listen: "127.0.0.1:${linkPort}", no_advertise: true }\n`,
     }),
   );
   const cable = stack.use(await Cable.to(linkPort));
