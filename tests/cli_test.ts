@@ -78,7 +78,7 @@ Deno.test("a flag may be given by any name of the table, lists add up, values ma
 
 Deno.test("a switch may stand alone and never swallows a command", async () => {
   const { started } = await cli([
-    "--embedded-nats-enabled",
+    "--embedded-nats-generate-config",
     "requester",
     "--via",
     "off",
@@ -87,7 +87,7 @@ Deno.test("a switch may stand alone and never swallows a command", async () => {
   const config = started[0]?.config;
   deepStrictEqual([
     config?.serviceRole,
-    config?.embeddedNatsEnabled,
+    config?.embeddedNatsGenerateConfig,
     config?.via,
     config?.natsTlsFirst,
   ], [
@@ -220,7 +220,7 @@ Deno.test("settings --json is for machines", async () => {
       NATS_USER: "",
       NATS_PASSWORD: "",
       NATS_URL: "nats://bobby:hunter2@h",
-      NATS_STREAM: "x",
+      PROXY_AUTH_HIDDEN: "x",
     },
   });
   const report = JSON.parse(stdout);
@@ -237,7 +237,7 @@ Deno.test("settings --json is for machines", async () => {
   strictEqual(of("NATS_TOKEN").value, null);
   strictEqual(of("OBSERVABILITY_TOKEN").value, "set");
   strictEqual(of("PEER_TIMEOUT").value, 15);
-  deepStrictEqual(report.warnings, ["NATS_STREAM is not served by this version"]);
+  deepStrictEqual(report.warnings, ["PROXY_AUTH_HIDDEN is not served by this version"]);
 });
 
 Deno.test("F63: settings, help, warnings and mistakes hold no secret", async () => {

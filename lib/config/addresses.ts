@@ -40,6 +40,11 @@ export interface NatsAddress {
   readonly user?: string;
   readonly password?: string;
   readonly token?: string;
+  /**
+   * The embedded server of this process, since NATS_URL is not given. Which port it has may be known
+   * only when it runs; until then this is the one that the settings name.
+   */
+  readonly embedded?: true;
 }
 
 const NATS_PORTS = { nats: 4222, tls: 4222, ws: 80, wss: 443 } as const;

@@ -3,6 +3,7 @@
  * @module
  */
 import { formatHostPort } from "./addresses.ts";
+import { embeddedMistakes } from "./embedded_checks.ts";
 import { isLoopbackHost } from "./forward_rules.ts";
 import type { Config, SettingKey } from "./settings.ts";
 
@@ -15,13 +16,17 @@ export type IsGiven = (key: SettingKey) => boolean;
 /** What MAX_FLOWS sets aside for each flow, whatever it carries (extensions.md section 5). */
 const FLOW_RESERVE_BYTES = 16 * 1024;
 
-/** All mistakes that no setting has alone. */
-export function mistakesTogether(draft: Draft, isGiven: IsGiven): string[] {
+/**
+ * All mistakes that no setting has alone.
+ * @param bringsOwn the command runs a nats-server of its own: those of the settings do not matter
+ */
+export function mistakesTogether(draft: Draft, isGiven: IsGiven, bringsOwn = false): string[] {
   return [
     ...credentialMistakes(draft, isGiven),
     ...tlsMistakes(draft, isGiven),
     ...memoryMistakes(draft),
     ...forwardMistakes(draft),
+    ...(bringsOwn ? [] : embeddedMistakes(draft, isGiven)),
   ];
 }
 

@@ -11,7 +11,7 @@ export const EXIT_CODES: readonly (readonly [number, string])[] = [
   [0, "orderly stop"],
   [1, "failure while serving"],
   [2, "wrong settings or usage"],
-  [3, "cannot start: port taken, embedded nats-server dead"],
+  [3, "cannot start: port taken, store unusable, embedded nats-server dead"],
 ];
 
 /** All rows, or those that matter to one role. */

@@ -9,8 +9,15 @@ import { flagsOf, GROUPS, type Setting } from "./settings.ts";
 /** The whole text of docs/configuration.md. */
 export function configurationMarkdown(): string {
   return `${
-    [introduction(), ...GROUPS.map(groupSection), TARGETS, notServed(), ERRORS, exitCodes()]
-      .join("\n\n")
+    [
+      introduction(),
+      ...GROUPS.map(groupSection),
+      EMBEDDED,
+      TARGETS,
+      notServed(),
+      ERRORS,
+      exitCodes(),
+    ].join("\n\n")
   }\n`;
 }
 
@@ -48,6 +55,25 @@ function addingFlags(): string {
   );
   return `${flags.slice(0, -1).join(", ")} and ${flags.at(-1)}`;
 }
+
+const EMBEDDED = `## How the embedded nats-server runs
+
+EMBEDDED_NATS_ENABLED alone is a mistake, as it is for nats-proxy: EMBEDDED_NATS_CONFIG names a
+configuration, which goes first, or EMBEDDED_NATS_GENERATE_CONFIG has one written. A generated one has a
+client listener without users on EMBEDDED_NATS_LISTEN, JetStream where it is asked for, a leafnode
+listener with user and password, and a requester's connection to LEAF_REMOTE_HOST. Values are escaped,
+and the file is for this user alone. With a given one natsway asks the server for its client port;
+NATS_URL says it where the server wants TLS, and the NATS settings hold the credentials.
+
+The server's log lines are part of natsway's, with \`component\` \`nats-server\`. It ends with natsway,
+however that ends. A server that dies is started again; at the sixth end within a minute natsway exits with
+3, and so it does when the server cannot start at all: an address is in use, or the store cannot be used
+or has another server of natsway on it.
+
+A receiver with NATS_MODE=jetstream and EMBEDDED_NATS_ENABLED makes the stream NATS_STREAM: subjects
+\`<request root>.>\` and \`<response root>.>\`, the oldest messages go first, limits by STREAM_\*. If there
+is one, changed limits are set, and a start with other subjects, or with a change that the server refuses,
+fails with 3. Nobody else makes a stream, \`auto\` neither.`;
 
 const TARGETS = `## Which targets a receiver connects to
 

@@ -90,7 +90,10 @@ class Loader {
     for (const key of SETTING_KEYS) this.#read(key, settingOf(key));
     this.#resolveRole();
     this.#derive();
-    this.#mistakes.push(...mistakesTogether(this.#draft, (key) => this.#isGiven(key)));
+    const isGiven = (key: SettingKey) => this.#isGiven(key);
+    this.#mistakes.push(
+      ...mistakesTogether(this.#draft, isGiven, this.#input.command === "both"),
+    );
     this.#checkFiles();
     this.#warnAboutNames();
     this.#warnAboutUse();
@@ -226,16 +229,43 @@ class Loader {
       draft.listenSubject = `${draft.requestRoot}.requests.>`;
       this.#sources.listenSubject = "derived";
     }
+    this.#deriveEmbedded(missing);
+  }
+
+  #deriveEmbedded(missing: (key: SettingKey) => boolean): void {
+    const draft = this.#draft;
+    for (const key of ["GeneratedConfigPath", "JetstreamStoreDir"] as const) {
+      if (missing(`embeddedNats${key}`)) draft[`embeddedNats${key}`] = null;
+    }
+    if (missing("embeddedNatsJetstreamEnabled")) {
+      draft.embeddedNatsJetstreamEnabled = draft.serviceRole === "receiver";
+      this.#sources.embeddedNatsJetstreamEnabled = "derived";
+    }
+    const enabled = draft.embeddedNatsEnabled === true;
+    if (missing("natsJsApiPrefix")) {
+      const domain = enabled ? draft.embeddedNatsJsDomain : null;
+      draft.natsJsApiPrefix = domain ? `$JS.${domain}.API` : "$JS.API";
+      this.#sources.natsJsApiPrefix = "derived";
+    }
     const listen = draft.embeddedNatsListen;
-    if (missing("natsUrls") && draft.embeddedNatsEnabled && listen !== undefined) {
-      draft.natsUrls = Object.freeze([natsAddress(reachable(listen.hostname), listen.port)]);
+    if (missing("natsUrls") && enabled && listen !== undefined) {
+      const address = natsAddress(reachable(listen.hostname), listen.port);
+      draft.natsUrls = Object.freeze([Object.freeze({ ...address, embedded: true as const })]);
       this.#sources.natsUrls = "derived";
     }
   }
 
-  /** Files that the transport will read: a missing one is better told now. */
+  /** Files that the transport or nats-server will read: a missing one is better told now. */
   #checkFiles(): void {
-    for (const key of ["natsTlsCa", "natsTlsCert", "natsTlsKey"] as const) {
+    const { command } = this.#input;
+    const embedded = this.#draft.embeddedNatsEnabled === true && command !== "both";
+    const keys: ("natsTlsCa" | "natsTlsCert" | "natsTlsKey" | "embeddedNatsConfig")[] = [
+      "natsTlsCa",
+      "natsTlsCert",
+      "natsTlsKey",
+      ...(embedded ? ["embeddedNatsConfig" as const] : []),
+    ];
+    for (const key of keys) {
       const text = this.#draft[key];
       if (text) this.#readFile({ name: settingOf(key).env, text });
     }
@@ -310,7 +340,11 @@ function reachable(hostname: string): string {
  */
 export function secretValues(config: Config): string[] {
   const { natsUrls, natsPassword, natsToken, natsNkeySeed, natsCreds, observabilityToken } = config;
-  const plain = [natsPassword, natsToken, natsNkeySeed, observabilityToken];
+  const { embeddedNatsLeafPassword, leafRemotePassword, leafRemoteNkey } = config;
+  const leaf = [embeddedNatsLeafPassword, leafRemotePassword, leafRemoteNkey];
+  const plain = [natsPassword, natsToken, natsNkeySeed, observabilityToken, ...leaf];
+  // As the URL of the leaf's remote has it.
+  if (leafRemotePassword !== null) plain.push(encodeURIComponent(leafRemotePassword));
   const inUrls = natsUrls.flatMap((url) => [url.password, url.token]);
   const lines = (natsCreds ?? "").split(/\s+/).filter((word) => /^[\w.=-]{20,}$/.test(word));
   return [...plain, ...inUrls, ...lines].filter((text): text is string => !!text);

@@ -7,8 +7,6 @@ import { SETTING_KEYS, settingOf } from "./settings.ts";
 
 /** Names of the contract that this version does not serve yet: setting one gives a warning. */
 export const NOT_SERVED: readonly string[] = [
-  "NATS_STREAM",
-  "NATS_JS_API_PREFIX",
   "PROXY_AUTH_USERS_JSON",
   "PROXY_AUTH_USERS_FILE",
   "PROXY_AUTH_HIDDEN",
@@ -17,27 +15,6 @@ export const NOT_SERVED: readonly string[] = [
   "LISTEN_TLS_KEY",
   "UPSTREAM_CA",
   "UPSTREAM_INSECURE",
-  "STREAM_MAX_AGE",
-  "STREAM_MAX_BYTES",
-  "STREAM_REPLICAS",
-  "STREAM_STORAGE",
-  "EMBEDDED_NATS_CONFIG",
-  "EMBEDDED_NATS_GENERATE_CONFIG",
-  "EMBEDDED_NATS_GENERATED_CONFIG_PATH",
-  "EMBEDDED_NATS_JETSTREAM_ENABLED",
-  "EMBEDDED_NATS_JETSTREAM_STORE_DIR",
-  "EMBEDDED_NATS_JS_DOMAIN",
-  "EMBEDDED_NATS_LEAF_LISTEN_HOST",
-  "EMBEDDED_NATS_LEAF_LISTEN_PORT",
-  "EMBEDDED_NATS_LEAF_USER",
-  "EMBEDDED_NATS_LEAF_PASSWORD",
-  "EMBEDDED_NATS_READY_RETRIES",
-  "EMBEDDED_NATS_READY_SLEEP_SEC",
-  "LEAF_REMOTE_HOST",
-  "LEAF_REMOTE_PORT",
-  "LEAF_REMOTE_USER",
-  "LEAF_REMOTE_PASSWORD",
-  "LEAF_REMOTE_NKEY",
 ];
 
 /** Flags that are not the plain form of their variable. */

@@ -19,6 +19,7 @@ export const GROUPS = [
   "Upstream",
   "NATS connection",
   "NATS subjects",
+  "JetStream",
   "Timeouts",
   "Limits",
   "HTTP",

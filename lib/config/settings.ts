@@ -5,10 +5,11 @@
  * @module
  */
 import type { Setting } from "./setting.ts";
+import { EMBEDDED_SETTINGS } from "./table_embedded.ts";
 import { HTTP_SETTINGS, INGRESS_SETTINGS, TARGET_SETTINGS } from "./table_http.ts";
 import { LIMIT_SETTINGS } from "./table_limits.ts";
-import { NATS_SETTINGS } from "./table_nats.ts";
-import { EMBEDDED_SETTINGS, OBSERVATION_SETTINGS, SERVICE_SETTINGS } from "./table_service.ts";
+import { JETSTREAM_SETTINGS, NATS_SETTINGS } from "./table_nats.ts";
+import { OBSERVATION_SETTINGS, SERVICE_SETTINGS } from "./table_service.ts";
 
 export { Derived, flagOf, flagsOf, GROUPS, type Role, type Setting } from "./setting.ts";
 
@@ -16,6 +17,7 @@ export { Derived, flagOf, flagsOf, GROUPS, type Role, type Setting } from "./set
 export const SETTINGS = {
   ...SERVICE_SETTINGS,
   ...NATS_SETTINGS,
+  ...JETSTREAM_SETTINGS,
   ...LIMIT_SETTINGS,
   ...HTTP_SETTINGS,
   ...INGRESS_SETTINGS,

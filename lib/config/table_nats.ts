@@ -1,5 +1,5 @@
 /**
- * Rows of the settings table: the connection to NATS and the subjects on it.
+ * Rows of the settings table: the connection to NATS, the subjects on it, JetStream.
  * @module
  */
 import { type NatsAddress, natsAddress, natsUrls } from "./addresses.ts";
@@ -10,8 +10,11 @@ import {
   matching,
   natsName,
   onOff,
+  RefusedError,
+  seconds,
   subjectFilter,
   subjectRoot,
+  wholeNumber,
 } from "./kinds.ts";
 import { Derived, optional, type Setting, setting } from "./setting.ts";
 
@@ -19,6 +22,10 @@ import { Derived, optional, type Setting, setting } from "./setting.ts";
 function credential(env: string, kind: Kind<string>, help: string): Setting<string | null> {
   return optional(env, kind, { group: "NATS connection", help, secret: true, fileTwin: true });
 }
+
+/** Begins the help of what only the start with an embedded server reads. */
+const BOOTSTRAPPED =
+  "Of the stream that a receiver with its own server and NATS_MODE=jetstream makes";
 
 /** "NATS connection" and "NATS subjects". */
 export const NATS_SETTINGS = {
@@ -33,14 +40,13 @@ export const NATS_SETTINGS = {
   ),
   natsMode: setting(
     "NATS_MODE",
-    choice(["auto", "core"], {
-      anyCase: true,
-      later: { jetstream: "this version carries Core NATS only" },
-    }),
+    choice(["auto", "core", "jetstream"], { anyCase: true }),
     "auto",
     {
       group: "NATS connection",
-      help: "How messages are carried; in this version both mean Core NATS",
+      help:
+        "How messages are carried; the same on both sides. auto: JetStream where NATS_STREAM is " +
+        "to be had when the process starts, else Core",
     },
   ),
   natsUser: credential("NATS_USER", matching("text", "any text"), "User; goes with NATS_PASSWORD"),
@@ -112,5 +118,60 @@ export const NATS_SETTINGS = {
     group: "NATS subjects",
     role: "requester",
     help: "Receivers in the pool: natsway only, or nats-proxy too",
+  }),
+};
+
+/** Subjects of the JetStream API begin with it; dots at the end do not count. */
+const apiPrefix: Kind<string> = {
+  ...subjectRoot,
+  placeholder: "prefix",
+  parse(text) {
+    const prefix = text.replace(/\.+$/, "");
+    if (prefix === "") throw new RefusedError("");
+    return subjectRoot.parse(prefix);
+  },
+};
+
+/** "JetStream". */
+export const JETSTREAM_SETTINGS = {
+  natsStream: setting("NATS_STREAM", natsName, "proxy", {
+    group: "JetStream",
+    help: "Stream that holds the messages",
+  }),
+  natsJsApiPrefix: setting(
+    "NATS_JS_API_PREFIX",
+    apiPrefix,
+    new Derived(
+      "$JS.API; with the embedded server, and if it is set: $JS.<EMBEDDED_NATS_JS_DOMAIN>.API",
+    ),
+    {
+      group: "JetStream",
+      help: "Prefix of the JetStream API's subjects; another account or domain may have its own",
+    },
+  ),
+  streamMaxAgeMs: setting("STREAM_MAX_AGE", seconds(), 300_000, {
+    group: "JetStream",
+    role: "receiver",
+    help: `${BOOTSTRAPPED}: how long a message is kept`,
+  }),
+  streamMaxBytes: setting(
+    "STREAM_MAX_BYTES",
+    wholeNumber({ min: 1, max: Number.MAX_SAFE_INTEGER, unit: "bytes" }),
+    1_073_741_824,
+    {
+      group: "JetStream",
+      role: "receiver",
+      help: `${BOOTSTRAPPED}: its size; over it the oldest messages go`,
+    },
+  ),
+  streamReplicas: setting("STREAM_REPLICAS", wholeNumber({ min: 1, max: 5 }), 1, {
+    group: "JetStream",
+    role: "receiver",
+    help: `${BOOTSTRAPPED}: on how many servers of a cluster it lives`,
+  }),
+  streamStorage: setting("STREAM_STORAGE", choice(["file", "memory"]), "file", {
+    group: "JetStream",
+    role: "receiver",
+    help: `${BOOTSTRAPPED}: where its messages are kept`,
   }),
 };

@@ -1,17 +1,9 @@
 /**
- * Rows of the settings table: the process itself, its upstream, the embedded server, observation.
+ * Rows of the settings table: the process itself, its upstream, observation.
  * @module
  */
-import { downloadUrl, host, hostPort, upstreamUrl } from "./addresses.ts";
-import {
-  choice,
-  filePath,
-  matching,
-  seconds,
-  serviceIdKind,
-  truthyWord,
-  wholeNumber,
-} from "./kinds.ts";
+import { host, hostPort, upstreamUrl } from "./addresses.ts";
+import { choice, matching, seconds, serviceIdKind, wholeNumber } from "./kinds.ts";
 import { Derived, optional, setting } from "./setting.ts";
 
 /** "Role and listening" and "Upstream". */
@@ -63,31 +55,6 @@ export const SERVICE_SETTINGS = {
       help: "Longest wait for the head of an upstream's response",
     },
   ),
-};
-
-/** "Embedded nats-server". */
-export const EMBEDDED_SETTINGS = {
-  embeddedNatsEnabled: setting("EMBEDDED_NATS_ENABLED", truthyWord, false, {
-    group: "Embedded nats-server",
-    help: "Run a nats-server with this process",
-  }),
-  embeddedNatsListen: setting(
-    "EMBEDDED_NATS_LISTEN",
-    hostPort,
-    Object.freeze({ hostname: "127.0.0.1", port: 4222, authority: "127.0.0.1:4222" }),
-    {
-      group: "Embedded nats-server",
-      help: "Its client listener, and the default of NATS_URL while it is enabled",
-    },
-  ),
-  embeddedNatsBinary: optional("EMBEDDED_NATS_BINARY", filePath, {
-    group: "Embedded nats-server",
-    help: "The nats-server to run. Unset: the one inside the executable, PATH, cache, download",
-  }),
-  embeddedNatsDownloadUrl: optional("EMBEDDED_NATS_DOWNLOAD_URL", downloadUrl, {
-    group: "Embedded nats-server",
-    help: "Mirror of the pinned nats-server release. Unset: the official release",
-  }),
 };
 
 /** "Observation". */

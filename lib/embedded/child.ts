@@ -9,15 +9,16 @@ import { serverEnvironment } from "./places.ts";
 
 /** Time from SIGTERM to SIGKILL, in seconds. */
 const KILL_AFTER_S = 3;
-/** Time from the request to end until the whole is killed from outside, in ms. */
-const GIVE_UP_MS = 5000;
+/** Time from then until the whole is killed from outside, in ms. */
+const GIVE_UP_MS = 2000;
 /** Longest wait for the end of the output of a process that is gone: another may hold the pipe. */
 const LAST_WORDS_MS = 1000;
 
 /**
  * Arguments: a folder to remove at the end, the program, its arguments. Its standard
  * input is a pipe that only natsway holds, so its end is the news that natsway stopped or died:
- * nothing is polled. The server itself gets no part of that pipe. The first line of output is the
+ * nothing is polled; a line before the end says how many seconds the server may take. The server
+ * itself gets no part of that pipe. The first line of output is the
  * server's process id; the status is the server's. The sleep starts before the trap is set: a shell
  * that is forked with a trap would lose the signal until it has become the sleep.
  */
@@ -28,8 +29,8 @@ exec 3<&0 </dev/null
 server=$!
 echo "$server"
 (
-  read -r _ <&3
-  sleep ${KILL_AFTER_S} &
+  read -r seconds <&3 || seconds=${KILL_AFTER_S}
+  sleep "$seconds" &
   nap=$!
   trap 'kill "$nap"; wait "$nap"; exit' TERM
   kill -TERM "$server"
@@ -53,6 +54,11 @@ export interface ChildOptions {
   removeDir: string;
   /** Called for each line that the server logs. */
   onLine: (line: string) => void;
+  /**
+   * Time that an orderly `stop` leaves the server to end by itself, in seconds: it may have a store to
+   * close. @default {3}
+   */
+  stopAfterS?: number;
   /** `null`: run the server without watchdog. @default "/bin/sh", and `null` on Windows */
   shell?: string | null;
 }
@@ -73,7 +79,7 @@ export interface ServerChild {
   /** Resolves when the process is gone and its last line was handed out. */
   readonly ended: Promise<ChildEnd>;
   /**
-   * SIGTERM, after 3 s SIGKILL (on Windows the process is ended at once). Resolves when the process
+   * SIGTERM, after `stopAfterS` SIGKILL (on Windows the process is ended at once). Resolves when the process
    * is gone. More calls wait for the same end.
    */
   stop(): Promise<void>;
@@ -102,6 +108,10 @@ function spawn(program: string, args: string[], pipes: "piped" | "null"): Deno.C
   }
 }
 
+function giveUpMs({ stopAfterS = KILL_AFTER_S }: ChildOptions): number {
+  return stopAfterS * 1000 + GIVE_UP_MS;
+}
+
 function startDirect(options: ChildOptions): ServerChild {
   const child = spawn(options.binary, [...options.args], "null");
   const silence = new AbortController();
@@ -114,7 +124,7 @@ function startDirect(options: ChildOptions): ServerChild {
   })();
   const stop = async () => {
     signalProcess(() => child.kill("SIGTERM"));
-    await within(GIVE_UP_MS, ended, () => signalProcess(() => child.kill("SIGKILL")));
+    await within(giveUpMs(options), ended, () => signalProcess(() => child.kill("SIGKILL")));
   };
   return { pid: child.pid, ended, stop: once(stop) };
 }
@@ -140,8 +150,10 @@ async function startWatched(options: ChildOptions, shell: string): Promise<Serve
   })();
   const pid = Number(await firstLine.promise);
   const stop = async () => {
+    const line = `${options.stopAfterS ?? KILL_AFTER_S}\n`;
+    await input.write(new TextEncoder().encode(line)).catch(() => {});
     await closeInput();
-    await within(GIVE_UP_MS, ended, () => {
+    await within(giveUpMs(options), ended, () => {
       signalProcess(() => Deno.kill(pid, "SIGKILL"));
       signalProcess(() => child.kill("SIGKILL"));
     });

@@ -9,7 +9,7 @@ import { checkBinary, exists, installBinary } from "./binary.ts";
 import { downloadArchive } from "./download.ts";
 import { goInstall } from "./go_install.ts";
 import { insideFolder, unpackInside } from "./inside.ts";
-import { defaultCacheDir, filesOnPath, processEnv } from "./places.ts";
+import { defaultCacheDir, filesOnPath, privateTempDir, processEnv } from "./places.ts";
 import {
   archiveName,
   binaryName,
@@ -26,6 +26,10 @@ export interface FindOptions {
   downloadUrl?: string | null;
   /** @default natsway's folder in the user's cache */
   cacheDir?: string;
+  /** Folder of the nats-server inside the executable; `null` for none. @default {insideFolder()} */
+  insideDir?: string | null;
+  /** Where the one inside goes when the cache cannot be used. @default {privateTempDir()} */
+  tempDir?: () => Promise<string>;
   /** @default the process's PATH */
   path?: string;
   /** The `go` program; `null` for none. @default the one on `path` */
@@ -107,22 +111,29 @@ class Search {
       noCache = errorText(error);
     }
     if (noCache !== null) {
-      const onPath = await this.#fromPath();
-      if (onPath === null) this.tried.push(`cache, download and go install (${noCache})`);
-      return onPath;
+      const found = await this.#fromExecutable() ?? await this.#fromPath();
+      if (found === null) this.tried.push(`cache, download and go install (${noCache})`);
+      return found;
     }
     return await this.#fromExecutable() ?? await this.#fromPath() ?? await this.#fromCache() ??
       await this.#fromDownload() ?? await this.#fromGo();
   }
 
   async #fromExecutable(): Promise<FoundServer | null> {
-    const folder = insideFolder();
+    const { insideDir: folder = insideFolder(), tempDir = privateTempDir } = this.#options;
     if (folder === null) return null;
-    return await this.#attempt("inside the executable", "executable", async () => {
-      const path = await unpackInside(folder, this.#cacheDir);
-      if (path === null) throw new Error("this build has none");
-      return path;
-    });
+    const unpackTo = (place: string, dir: () => Promise<string>) =>
+      this.#attempt(place, "executable", async () => {
+        const path = await unpackInside(folder, await dir());
+        if (path === null) throw new Error("this build has none");
+        return path;
+      });
+    const cacheDir = this.#cacheDir;
+    const cached = cacheDir === ""
+      ? null
+      : await unpackTo("inside the executable", () => Promise.resolve(cacheDir));
+    // A container may have no home, or one that it cannot write to.
+    return cached ?? await unpackTo("inside the executable, by the temporary folder", tempDir);
   }
 
   async #fromPath(): Promise<FoundServer | null> {

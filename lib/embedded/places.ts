@@ -2,7 +2,7 @@
  * Where files of the embedded nats-server live, and what its processes get of the environment.
  * @module
  */
-import { NatswayError } from "../errors.ts";
+import { errorText, NatswayError, StartError } from "../errors.ts";
 
 /** Reads one environment variable; empty counts as unset. */
 export type EnvReader = (name: string) => string | undefined;
@@ -30,6 +30,82 @@ export function defaultCacheDir(env: EnvReader = processEnv, os: string = Deno.b
     throw new NatswayError("neither XDG_CACHE_HOME nor HOME is set: no cache folder");
   }
   return `${home}/.cache/natsway`;
+}
+
+/**
+ * Folder for what must outlive a start: `$XDG_STATE_HOME/natsway`, else `~/.local/state/natsway`; on
+ * Windows `%LOCALAPPDATA%\\natsway\\state`. It need not exist.
+ * @throws {NatswayError} the environment names no home folder
+ */
+export function defaultStateDir(env: EnvReader = processEnv, os: string = Deno.build.os): string {
+  if (os === "windows") {
+    const local = env("LOCALAPPDATA");
+    if (local === undefined) throw new NatswayError("LOCALAPPDATA is not set: no state folder");
+    return `${local}\\natsway\\state`;
+  }
+  const state = env("XDG_STATE_HOME");
+  if (state?.startsWith("/")) return `${state}/natsway`;
+  const home = env("HOME");
+  if (home === undefined) {
+    throw new NatswayError("neither XDG_STATE_HOME nor HOME is set: no state folder");
+  }
+  return `${home}/.local/state/natsway`;
+}
+
+/** Where the image keeps its data. */
+const DATA = "/data";
+
+/**
+ * Folder for the generated configuration and the store: `/data` where that can be written to, else the
+ * state folder, which is made if need be.
+ * @throws {StartError} there is neither
+ */
+export async function dataFolder(
+  env: EnvReader = processEnv,
+  data: string = DATA,
+): Promise<string> {
+  if (await canWrite(data)) return data;
+  try {
+    const folder = defaultStateDir(env);
+    await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+    return folder;
+  } catch (error) {
+    throw new StartError(
+      `no folder for the embedded nats-server's configuration and store: ${
+        errorText(error)
+      }. Set ` +
+        "EMBEDDED_NATS_GENERATED_CONFIG_PATH and EMBEDDED_NATS_JETSTREAM_STORE_DIR",
+      { cause: error },
+    );
+  }
+}
+
+async function canWrite(folder: string): Promise<boolean> {
+  try {
+    const file = await Deno.makeTempFile({ dir: folder, prefix: ".natsway-" });
+    await Deno.remove(file);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Folder in the temporary folder that only this user can write to, for a machine without a home: the
+ * same at each start, unless somebody else has made it; then a fresh one.
+ */
+export async function privateTempDir(env: EnvReader = processEnv): Promise<string> {
+  const uid = Deno.build.os === "windows" ? null : Deno.uid();
+  if (uid === null) return await Deno.makeTempDir({ prefix: "natsway-" });
+  const path = `${(env("TMPDIR") ?? "/tmp").replace(/\/+$/, "")}/natsway-${uid}`;
+  try {
+    await Deno.mkdir(path, { mode: 0o700 });
+    return path;
+  } catch {
+    const info = await Deno.lstat(path).catch(() => null);
+    const isOurs = info?.isDirectory && info.uid === uid && ((info.mode ?? 0o777) & 0o077) === 0;
+    return isOurs ? path : await Deno.makeTempDir({ prefix: "natsway-" });
+  }
 }
 
 /** Files with one of `names` in the folders of a PATH, in its order; relative folders are left out. */

@@ -1,41 +1,63 @@
 /**
- * Runs a nats-server for natsway: generated configuration, own process, ready check, end.
+ * Runs a nats-server for natsway: generated or given configuration, own process, ready check, end.
  * @module
  */
 import { errorText, StartError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { type ChildEnd, type ServerChild, startChild } from "./child.ts";
+import { makeFolder, writeConfig } from "./config_file.ts";
 import { readServerInfo } from "./info.ts";
+import { addressInUse, assertFree } from "./listeners.ts";
+import { type ClientListener, clientListener } from "./ports_file.ts";
 import {
   configText,
   dialHost,
   formatAddress,
   isLoopback,
+  type JetStreamConfig,
+  type LeafnodesConfig,
   type ListenAddress,
   parseListen,
 } from "./server_config.ts";
+import { ServerLog } from "./server_log.ts";
+import { lockStore, type StoreLock } from "./store_lock.ts";
 
 /** A nats-server that lives as long as natsway. */
 export interface EmbeddedServer {
   /** Such as `nats://127.0.0.1:4222`. */
   readonly url: string;
+  /** Where it can be reached from this machine. */
+  readonly address: ClientListener;
   readonly port: number;
-  /** As the server says itself. */
+  /** As the server says itself; "unknown" when it does not greet (TLS from the first octet on). */
   readonly version: string;
   /** Process id of nats-server. */
   readonly pid: number;
   /** Resolves when the server ended without `stop()`: a message for the operator. */
   readonly died: Promise<string>;
-  /** SIGTERM, then SIGKILL after 3 s; resolves when the process is gone. More calls wait too. */
+  /** SIGTERM, then SIGKILL; resolves when the process is gone. More calls wait too. */
   stop(): Promise<void>;
+}
+
+/** A ready configuration. */
+export interface GivenConfig {
+  readonly file: string;
+  /** Port in place of the file's: the one that an earlier run of it had. */
+  readonly port: number | null;
 }
 
 export interface StartOptions {
   /** The nats-server program. */
   binary: string;
-  /** `host:port`; port 0 or -1 for any free one. */
+  /** `host:port`; port 0 or -1 for any free one. Without meaning with `given`. */
   listen: string;
-  /** Folder that takes a fresh folder for the generated files. @default the temporary folder */
+  /** Used as it is: nothing below is generated then. */
+  given?: GivenConfig | null;
+  jetstream?: JetStreamConfig | null;
+  leafnodes?: LeafnodesConfig | null;
+  /** Where the configuration is written, mode 0600, to stay there. @default a file that goes away */
+  configPath?: string | null;
+  /** Folder that takes a fresh folder for what goes away. @default the temporary folder */
   stateDir?: string;
   logger: Logger;
   /** Longest wait for the server's first answer, in ms. @default {10000} */
@@ -48,108 +70,142 @@ const DEFAULT_READY_TIMEOUT_MS = 10_000;
 const LOOK_PAUSE_MS = 50;
 /** Longest wait for the greeting of a server that has the port, in ms; then it is tried again. */
 const GREETING_TIMEOUT_MS = 1000;
-/** Error lines of the server that are kept for the message when it dies. */
-const KEPT_ERRORS = 3;
+/** What a server with a store may take to close it, in seconds. */
+const CLOSE_STORE_S = 10;
 
 /**
- * Starts nats-server and waits until it answers with the name that natsway gave it. A foreign
- * server on the port is never connected to: natsway dials only after its own child has said that it
- * has the port.
- * @throws {StartError} the port is taken, the server ended or did not answer in time
+ * Starts nats-server and waits until it serves clients. A foreign server on the port is never
+ * connected to: natsway dials only after its own child has said that it has the port, and one with a
+ * generated configuration must greet with the name that natsway gave it.
+ * @throws {StartError} a port is taken, the store is in use, the server ended or did not answer in time
  * @throws the signal's reason, when it was aborted; the server is gone by then
  */
 export async function startNatsServer(options: StartOptions): Promise<EmbeddedServer> {
   options.signal?.throwIfAborted();
   const listen = parseListen(options.listen);
-  if (!isLoopback(listen.host)) {
-    options.logger.warn("the embedded nats-server has no user check and listens for others too", {
-      address: formatAddress(listen),
-    });
+  if (!options.given) {
+    if (!isLoopback(listen.host)) {
+      options.logger.warn("the embedded nats-server has no user check and listens for others too", {
+        address: formatAddress(listen),
+      });
+    }
+    // Before the server opens its store: it would look at its port only after that.
+    assertFree(listen, "EMBEDDED_NATS_LISTEN (port 0: any free port)");
+    if (options.leafnodes) {
+      assertFree(options.leafnodes.listen, "EMBEDDED_NATS_LEAF_LISTEN_PORT");
+    }
   }
-  return await new Starting(options, listen, await makeFolder(options.stateDir)).start();
-}
-
-/** A fresh folder for this start alone (mode 0700): two processes never share one. */
-async function makeFolder(stateDir: string | undefined): Promise<string> {
-  const prefix = "natsway-nats-";
+  const folder = await makeFolder(options.stateDir);
   try {
-    if (stateDir === undefined) return await Deno.makeTempDir({ prefix });
-    await Deno.mkdir(stateDir, { recursive: true, mode: 0o700 });
-    return await Deno.makeTempDir({ dir: stateDir, prefix });
+    return await new Starting(options, listen, folder).start();
   } catch (error) {
-    throw new StartError(
-      `no folder for the embedded nats-server's configuration: ${errorText(error)}`,
-    );
+    await Deno.remove(folder, { recursive: true }).catch(() => {});
+    throw error;
   }
 }
 
 class Starting {
   readonly #options: StartOptions;
   readonly #listen: ListenAddress;
-  /** Holds the configuration and what the server writes; removed when it ends. */
+  /** Holds what the server writes; removed when it ends. */
   readonly #folder: string;
-  readonly #serverName: string;
-  readonly #errors: string[] = [];
-  /** First line without a level: a wrong configuration, or what a crash begins with. */
-  #plainLine: string | null = null;
+  readonly #serverName = `natsway-${crypto.randomUUID()}`;
+  readonly #log: ServerLog;
+  #lock: StoreLock | null = null;
   #wake: () => void = () => {};
-  #isReady = false;
   #isStopping = false;
 
   constructor(options: StartOptions, listen: ListenAddress, folder: string) {
     this.#options = options;
     this.#listen = listen;
     this.#folder = folder;
-    this.#serverName = `natsway-${crypto.randomUUID()}`;
+    this.#log = new ServerLog(options.logger);
   }
 
   async start(): Promise<EmbeddedServer> {
-    const child = await this.#spawn();
+    const { jetstream = null, given = null, signal } = this.#options;
+    if (jetstream !== null && given === null) {
+      this.#lock = await lockStore({
+        storeDir: jetstream.storeDir,
+        tag: this.#folder,
+        ...(signal === undefined ? {} : { signal }),
+      });
+    }
+    try {
+      return await this.#run(await this.#spawn());
+    } catch (error) {
+      await this.#lock?.release();
+      throw error;
+    }
+  }
+
+  async #run(child: ServerChild): Promise<EmbeddedServer> {
+    const ended = child.ended.then(async (end) => {
+      await this.#lock?.release();
+      return end;
+    });
     const stop = async () => {
       this.#isStopping = true;
       await child.stop();
+      await ended;
     };
-    let ready: { port: number; version: string };
+    let ready: { address: ClientListener; version: string };
     try {
-      ready = await this.#untilReady(child.ended);
+      ready = await this.#untilReady(ended);
     } catch (error) {
       await stop();
       throw error;
     }
     const died = Promise.withResolvers<string>();
-    child.ended.then((end) => {
+    ended.then((end) => {
       if (!this.#isStopping) died.resolve(this.#deathText(child.pid, end));
     });
-    this.#isReady = true;
-    const { port, version } = ready;
-    const address = formatAddress({ host: dialHost(this.#listen.host), port });
-    this.#options.logger.info("embedded nats-server runs", { address, version, pid: child.pid });
-    return { url: `nats://${address}`, port, version, pid: child.pid, died: died.promise, stop };
+    this.#log.isReady = true;
+    const { address, version } = ready;
+    const shown = formatAddress({ host: address.hostname, port: address.port });
+    this.#options.logger.info("embedded nats-server runs", {
+      address: shown,
+      version,
+      pid: child.pid,
+    });
+    const url = `${address.scheme}://${shown}`;
+    const { port } = address;
+    return { url, address, port, version, pid: child.pid, died: died.promise, stop };
   }
 
   async #spawn(): Promise<ServerChild> {
-    const file = `${this.#folder}/nats-server.conf`;
+    const { binary, given = null, jetstream = null, leafnodes = null } = this.#options;
+    const file = given?.file ?? this.#options.configPath ?? `${this.#folder}/nats-server.conf`;
+    if (given === null) {
+      const listen = this.#listen;
+      const text = configText({ listen, serverName: this.#serverName, jetstream, leafnodes });
+      await writeConfig(file, text);
+    }
+    const port = given?.port ?? null;
     try {
-      const text = configText({
-        listen: this.#listen,
-        serverName: this.#serverName,
-        portsDir: this.#folder,
-      });
-      await Deno.writeTextFile(file, text, { mode: 0o600, createNew: true });
       return await startChild({
-        binary: this.#options.binary,
-        args: ["-c", file],
+        binary,
+        args: [
+          ...["-c", file, "--ports_file_dir", this.#folder],
+          ...(port === null ? [] : ["-p", String(port)]),
+        ],
         removeDir: this.#folder,
-        onLine: (line) => this.#onLine(line),
+        onLine: (line) => {
+          this.#log.take(line);
+          this.#wake();
+        },
+        // A given configuration may have a store too.
+        ...(jetstream === null && given === null ? {} : { stopAfterS: CLOSE_STORE_S }),
       });
     } catch (error) {
-      await Deno.remove(this.#folder, { recursive: true }).catch(() => {});
       throw new StartError(`the embedded nats-server cannot be started: ${errorText(error)}`);
     }
   }
 
   /** Waits for the ports file, then for the server's own greeting; the process's end ends the wait. */
-  async #untilReady(ended: Promise<ChildEnd>): Promise<{ port: number; version: string }> {
+  async #untilReady(
+    ended: Promise<ChildEnd>,
+  ): Promise<{ address: ClientListener; version: string }> {
     const { signal, readyTimeoutMs = DEFAULT_READY_TIMEOUT_MS } = this.#options;
     const deadline = performance.now() + readyTimeoutMs;
     let end: ChildEnd | null = null;
@@ -162,17 +218,16 @@ class Starting {
     try {
       for (;;) {
         signal?.throwIfAborted();
-        if (end !== null) throw new StartError(this.#startFailure(end));
+        if (end !== null) throw this.#startFailure(end);
         const remainingMs = deadline - performance.now();
         if (remainingMs <= 0) {
           throw new StartError(
-            `the embedded nats-server on ${formatAddress(this.#listen)} did not answer in ` +
-              `${readyTimeoutMs / 1000} s`,
+            `the embedded nats-server ${this.#name} did not answer in ${readyTimeoutMs / 1000} s`,
           );
         }
-        const port = await this.#portFromFile();
-        const info = port === null ? null : await this.#greeting(port);
-        if (port !== null && info !== null) return { port, version: info.version };
+        const address = await clientListener(this.#folder);
+        const version = address === null ? null : await this.#greeting(address);
+        if (address !== null && version !== null) return { address, version };
         // Read again: it may have changed during the await.
         if (end === null) await this.#pause();
       }
@@ -190,61 +245,41 @@ class Starting {
     clearTimeout(timer);
   }
 
-  /** `null` while the file is not there, or only half written. */
-  async #portFromFile(): Promise<number | null> {
-    try {
-      for await (const entry of Deno.readDir(this.#folder)) {
-        if (!entry.name.endsWith(".ports")) continue;
-        const text = await Deno.readTextFile(`${this.#folder}/${entry.name}`);
-        const url = (JSON.parse(text) as { nats?: unknown[] }).nats?.[0];
-        const port = Number(/:(\d{1,5})$/.exec(String(url))?.[1]);
-        if (port > 0) return port;
-      }
-    } catch {
-      // Its writer is not done yet, or all is removed since the server has ended.
-    }
-    return null;
+  /** The version; `null` when nothing answers, or a server that is not ours. */
+  async #greeting({ hostname, port }: ClientListener): Promise<string | null> {
+    const isGiven = Boolean(this.#options.given);
+    const host = isGiven ? hostname : dialHost(this.#listen.host);
+    const info = await readServerInfo(host, port, GREETING_TIMEOUT_MS);
+    // The name of a given configuration is its own, and with TLS it may not greet at all.
+    if (isGiven) return info?.version ?? "unknown";
+    return info?.serverName === this.#serverName ? info.version : null;
   }
 
-  /** `null` when nothing answers, or a server that is not ours. */
-  async #greeting(port: number): Promise<{ version: string } | null> {
-    const info = await readServerInfo(dialHost(this.#listen.host), port, GREETING_TIMEOUT_MS);
-    return info?.serverName === this.#serverName ? info : null;
+  /** Which server, for messages. */
+  get #name(): string {
+    const given = this.#options.given;
+    return given ? `with ${given.file}` : `on ${formatAddress(this.#listen)}`;
   }
 
-  #onLine(line: string): void {
-    const found = /\[(DBG|TRC|INF|WRN|ERR|FTL)\] (.*)$/.exec(line);
-    const level = found?.[1];
-    const text = found?.[2] ?? line;
-    const { logger } = this.#options;
-    const message = `nats-server: ${text}`;
-    if (level === "WRN") logger.warn(message);
-    else if (level === "DBG" || level === "TRC" || level === "INF") logger.debug(message);
-    else {
-      if (level === undefined) this.#plainLine ??= text;
-      else this.#errors.push(text);
-      if (this.#errors.length > KEPT_ERRORS) this.#errors.shift();
-      // A start that fails is told once, by the StartError.
-      if (this.#isReady || level === "ERR") logger.error(message);
-      else logger.debug(message);
+  #startFailure(end: ChildEnd): StartError {
+    const { reason } = this.#log;
+    const { given, leafnodes } = this.#options;
+    if (/address already in use|Only one usage of each socket address/i.test(reason)) {
+      const told = /listen tcp (\S+): /.exec(reason)?.[1];
+      if (given) return addressInUse(told ?? "its address", `another in ${given.file}`);
+      return leafnodes && /leafnode/.test(reason)
+        ? addressInUse(formatAddress(leafnodes.listen), "EMBEDDED_NATS_LEAF_LISTEN_PORT")
+        : addressInUse(formatAddress(this.#listen), "EMBEDDED_NATS_LISTEN (port 0: any free port)");
     }
-    this.#wake();
-  }
-
-  #startFailure(end: ChildEnd): string {
-    const address = formatAddress(this.#listen);
-    const detail = this.#errors.at(-1) ?? this.#plainLine ?? "";
-    if (/address already in use|Only one usage of each socket address/i.test(detail)) {
-      return `the embedded nats-server cannot listen on ${address}: the address is in use. Stop ` +
-        "what holds it, or set EMBEDDED_NATS_LISTEN (port 0: any free port)";
-    }
-    const how = detail === "" ? endText(end) : `${endText(end)}: ${detail}`;
-    return `the embedded nats-server on ${address} did not start: it ended with ${how}`;
+    const how = reason === "" ? endText(end) : `${endText(end)}: ${reason}`;
+    return new StartError(
+      `the embedded nats-server ${this.#name} did not start: it ended with ${how}`,
+    );
   }
 
   #deathText(pid: number, end: ChildEnd): string {
-    const said = [...(this.#plainLine === null ? [] : [this.#plainLine]), ...this.#errors];
-    const last = said.length === 0 ? "" : `; its last errors: ${said.join(" | ")}`;
+    const { lastErrors } = this.#log;
+    const last = lastErrors === "" ? "" : `; its last errors: ${lastErrors}`;
     return `the embedded nats-server (process ${pid}) ended with ${endText(end)}${last}`;
   }
 }

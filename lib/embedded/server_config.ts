@@ -3,6 +3,7 @@
  * @module
  */
 import { StartError } from "../errors.ts";
+import type { LeafCredentials } from "./leaf_credentials.ts";
 
 /** Where the server listens. */
 export interface ListenAddress {
@@ -44,28 +45,98 @@ export function dialHost(host: string): string {
   return /^[0:]+$/.test(host) ? "::1" : host;
 }
 
+/** The JetStream block. */
+export interface JetStreamConfig {
+  readonly storeDir: string;
+  readonly domain: string | null;
+}
+
+/** The leafnode listener of a receiver's server that this server becomes a leaf of. */
+export interface LeafRemote {
+  readonly hostname: string;
+  readonly port: number;
+  readonly auth:
+    | { readonly kind: "nkey"; readonly seed: string }
+    | { readonly kind: "user"; readonly user: string; readonly password: string };
+}
+
+/** The leafnode listener, and the server that this one connects to. */
+export interface LeafnodesConfig {
+  readonly listen: ListenAddress;
+  readonly credentials: LeafCredentials;
+  readonly remote: LeafRemote | null;
+}
+
 export interface ServerConfig {
   readonly listen: ListenAddress;
   /** Unique: it tells our server from a foreign one. */
   readonly serverName: string;
-  /** Folder in which the server says which ports it has. */
-  readonly portsDir: string;
+  readonly jetstream?: JetStreamConfig | null;
+  readonly leafnodes?: LeafnodesConfig | null;
 }
 
-/** Text of the configuration file: core NATS only, no monitoring port, dead clients found in 30 s. */
+/**
+ * Text of the configuration file: what is asked for, no monitoring port, no users on the client
+ * listener, dead clients found in 30 s. Holds secrets.
+ */
 export function configText(config: ServerConfig): string {
-  const { host, port } = config.listen;
+  const { listen, serverName, jetstream = null, leafnodes = null } = config;
   return [
     "# Written by natsway at each start.",
-    `host: ${quoted(host)}`,
-    `port: ${port === 0 ? -1 : port}`,
-    `server_name: ${quoted(config.serverName)}`,
-    `ports_file_dir: ${quoted(config.portsDir)}`,
+    `host: ${quoted(listen.host)}`,
+    `port: ${listenPort(listen)}`,
+    `server_name: ${quoted(serverName)}`,
     'ping_interval: "10s"',
     "ping_max: 2",
     "logtime: false",
+    ...(jetstream === null ? [] : jetstreamBlock(jetstream)),
+    ...(leafnodes === null ? [] : leafnodesBlock(leafnodes)),
     "",
   ].join("\n");
+}
+
+/** nats-server takes -1 for any free port. */
+function listenPort({ port }: ListenAddress): number {
+  return port === 0 ? -1 : port;
+}
+
+function jetstreamBlock({ storeDir, domain }: JetStreamConfig): string[] {
+  return [
+    "jetstream {",
+    `  store_dir: ${quoted(storeDir)}`,
+    ...(domain === null ? [] : [`  domain: ${quoted(domain)}`]),
+    "}",
+  ];
+}
+
+function leafnodesBlock({ listen, credentials, remote }: LeafnodesConfig): string[] {
+  const address = formatAddress({ host: listen.host, port: listenPort(listen) });
+  return [
+    "leafnodes {",
+    `  listen: ${quoted(address)}`,
+    "  authorization {",
+    `    user: ${quoted(credentials.user)}`,
+    `    password: ${quoted(credentials.password)}`,
+    "  }",
+    ...(remote === null ? [] : remotesList(remote)),
+    "}",
+  ];
+}
+
+function remotesList({ hostname, port, auth }: LeafRemote): string[] {
+  const address = formatAddress({ host: hostname, port });
+  // The server decodes what stands before the @ (RFC 3986 section 3.2.1).
+  const userPart = auth.kind === "nkey"
+    ? ""
+    : `${encodeURIComponent(auth.user)}:${encodeURIComponent(auth.password)}@`;
+  return [
+    "  remotes: [",
+    "    {",
+    `      url: ${quoted(`nats://${userPart}${address}`)}`,
+    ...(auth.kind === "nkey" ? [`      nkey: ${quoted(auth.seed)}`] : []),
+    "    }",
+    "  ]",
+  ];
 }
 
 /** A string value: in double quotes nats-server knows `\\`, `\"` and `\xHH`, and no variables. */

@@ -96,13 +96,36 @@ function prepareReset(socket: Resettable): void {
   if (system === undefined || !c) return;
   const { localAddr, remoteAddr } = socket;
   if (localAddr === undefined || remoteAddr === undefined) return;
-  for (const entry of Deno.readDirSync(system.fdFolder)) {
-    const fd = Number(entry.name);
+  for (const fd of descriptors(c, system).get(remoteAddr.port) ?? []) {
+    // The number may belong to something else by now.
     if (!isAt(c.getpeername, fd, remoteAddr, system)) continue;
     if (!isAt(c.getsockname, fd, localAddr, system)) continue;
     system.reset(c, fd);
     return;
   }
+}
+
+let byRemotePort: Map<number, number[]> | null = null;
+
+/**
+ * Descriptors of connected sockets by the port of their other end. Kept for one turn: a lost peer may
+ * end thousands of connections at once, and each would look at all of them.
+ */
+function descriptors(c: Library["symbols"], system: System): ReadonlyMap<number, number[]> {
+  if (byRemotePort !== null) return byRemotePort;
+  const found = new Map<number, number[]>();
+  for (const entry of Deno.readDirSync(system.fdFolder)) {
+    const fd = Number(entry.name);
+    addressLength[0] = SOCKADDR_BYTES;
+    if (c.getpeername(fd, address, addressLength) !== 0) continue;
+    const port = address[2]! * 256 + address[3]!;
+    const others = found.get(port);
+    if (others === undefined) found.set(port, [fd]);
+    else others.push(fd);
+  }
+  byRemotePort = found;
+  queueMicrotask(() => byRemotePort = null);
+  return found;
 }
 
 const address = new Uint8Array(SOCKADDR_BYTES);

@@ -6,12 +6,9 @@
 import { answerError, answerFailure } from "../ingress/answers.ts";
 import type { IngressRequest } from "../ingress/connection.ts";
 import type { OpenSession } from "./session_types.ts";
+import { isHostName, isIpv6Literal } from "./target_host.ts";
 
 const ESTABLISHED = new TextEncoder().encode("HTTP/1.1 200 Connection Established\r\n\r\n");
-/** A name or an IPv4 address; octets that no host has are left to the receiver's look-up. */
-const NAME = /^[^\s:/?#@[\]\\]{1,255}$/;
-/** What may stand between brackets: an IPv6 address, with a zone. */
-const BRACKETED = /^\[([0-9A-Fa-f:.]{2,45}(?:%[\w.~-]{1,32})?)\]$/;
 
 /** Host and port of a request target in authority form (RFC 9112 section 3.2.3); null when it is none. */
 export function parseAuthority(target: string): { host: string; port: number } | null {
@@ -22,24 +19,15 @@ export function parseAuthority(target: string): { host: string; port: number } |
   const port = Number(digits);
   if (port < 1 || port > 65535) return null;
   const name = target.slice(0, colon);
-  const literal = BRACKETED.exec(name)?.[1];
-  if (literal !== undefined) return isIpv6(literal) ? { host: literal, port } : null;
-  return NAME.test(name) ? { host: name, port } : null;
-}
-
-function isIpv6(text: string): boolean {
-  return URL.canParse(`http://[${text.split("%")[0]}]/`);
+  if (!name.startsWith("[")) return isHostName(name) ? { host: name, port } : null;
+  const literal = name.slice(1, -1);
+  return name.endsWith("]") && isIpv6Literal(literal) ? { host: literal, port } : null;
 }
 
 /** Serves one CONNECT. Errors are answered, never thrown; a success hands the connection over. */
 export function serveConnect(request: IngressRequest, open: OpenSession): void {
   const { head, response } = request;
   response.closeAfter();
-  if (head.framing.kind !== "none") {
-    // A body has no meaning here, and what follows must not be taken for the tunnel (RFC 9110 9.3.6).
-    answerError(response, 400, "A CONNECT has no body", "bad_request");
-    return;
-  }
   const authority = parseAuthority(head.target);
   if (authority === null) {
     const text = "Invalid CONNECT target: host:port with a port from 1 to 65535 is accepted, " +

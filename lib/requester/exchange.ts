@@ -17,6 +17,7 @@ import { decodeEvent, type ResponseEvent } from "../protocol/events.ts";
 import { decodeFrame, type Frame, FrameError, FrameType, isFrame } from "../protocol/frames.ts";
 import { natsStatus, NO_RESPONDERS } from "../protocol/nats_headers.ts";
 import type { ResponseInfo } from "../protocol/response_info.ts";
+import { isServiceId } from "../protocol/subjects.ts";
 import type { Inbound } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { EventAnswer } from "./event_answer.ts";
@@ -102,7 +103,7 @@ export class HttpExchange {
       // Not of a peer that can be trusted with the rest, unless the lane goes on without it.
       if (this.#lane === null) {
         this.#fail("target_broken", "The receiver sent a broken frame", error);
-      }
+      } else this.#context.logger.debug("bad frame of a response", { detail: error.message });
       return;
     }
     this.#frame(frame);
@@ -171,7 +172,8 @@ export class HttpExchange {
     this.#flow.peer = info.receiverServiceId;
     this.#flow.state = "open";
     if (frame.fin) this.#whole(frame, head, fields, info);
-    else this.#openLane(frame, fields, info);
+    else if (isServiceId(info.receiverServiceId)) this.#openLane(frame, fields, info);
+    else this.#fail("target_broken", "The receiver gave no SERVICE_ID that can be used");
   }
 
   /** The whole response in one message: the common case, with nothing to keep or to acknowledge. */

@@ -80,7 +80,6 @@ class Socks5Connection implements ServedConnection {
     const deadline = handshakeDeadlines.start(() => socket.close());
     try {
       const target = await this.#handshake();
-      deadline.cancel();
       if (target !== null) {
         this.#client = new TunnelClient({
           socket,
@@ -113,7 +112,7 @@ class Socks5Connection implements ServedConnection {
     const { reader, writer } = socket;
     const handshake = new Socks5Handshake({ auth: this.#options.auth });
     while (handshake.outcome === null) {
-      if (reader.unread === 0 && !await reader.more()) {
+      if (!await reader.more()) {
         socket.close();
         return null;
       }

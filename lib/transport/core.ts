@@ -11,6 +11,7 @@ import type {
   Plane,
   PublishOptions,
   RequestConsumer,
+  RequestOptions,
   Transport,
   TransportStatus,
 } from "./types.ts";
@@ -30,6 +31,8 @@ export interface CoreSubjects {
 }
 
 export interface CoreOptions extends LinkOptions {
+  /** A link that is there already; the options for a new one are then not used. */
+  readonly link?: NatsLink;
   readonly subjects: CoreSubjects;
   /** Why Core was chosen, for the pages. @default {"NATS_MODE=core"} */
   readonly backendReason?: string;
@@ -40,14 +43,32 @@ export function connectCore(options: CoreOptions): CoreTransport {
   return new CoreTransport(options);
 }
 
-/** A message as it came; the settling calls of a `Delivery` do nothing in Core. */
-class CoreMessage implements Delivery {
+/** A message as it came. */
+class CoreMessage implements Inbound {
   constructor(
     readonly token: string,
     readonly data: Uint8Array,
     readonly reply: string,
     readonly headers: Uint8Array | null,
   ) {}
+}
+
+/** A request: the settling calls do nothing, since Core delivers once and forgets. */
+class CoreRequest extends CoreMessage implements Delivery {
+  readonly deliveries = 1;
+  readonly redelivered = false;
+  /** What this receiver answers is all that the requester will ever get. */
+  readonly lastDelivery = true;
+  readonly #receivedMs = performance.now();
+
+  get ageMs(): number {
+    return performance.now() - this.#receivedMs;
+  }
+
+  claim(): true {
+    return true;
+  }
+
   ack(): void {}
   nak(_delayMs: number): void {}
   term(_reason: string): void {}
@@ -63,7 +84,7 @@ export class CoreTransport implements Transport {
   constructor(options: CoreOptions) {
     this.#subjects = options.subjects;
     this.#backendReason = options.backendReason ?? "NATS_MODE=core";
-    this.#link = new NatsLink(options);
+    this.#link = options.link ?? new NatsLink(options);
   }
 
   /** The link itself, for what is not a plane: presence, probes. */
@@ -99,11 +120,22 @@ export class CoreTransport implements Transport {
     return this.#link.flush();
   }
 
-  consumeRequests(handler: (delivery: Delivery) => void): RequestConsumer {
+  consumeRequests(
+    handler: (delivery: Delivery) => void,
+    _options?: RequestOptions,
+  ): RequestConsumer {
     const { requests, queueGroup } = this.#subjects;
-    const join = () => this.#subscribe(requests, "requests", handler, queueGroup);
+    const join = () =>
+      this.#link.subscribe({
+        subject: requests,
+        label: "requests",
+        queue: queueGroup,
+        deliver: (token, data, reply, headers) =>
+          handler(new CoreRequest(token, data, reply, headers)),
+      });
     let current: LinkSubscription | null = join();
     return {
+      more: () => {},
       pause: async () => {
         const leaving = current;
         current = null;
@@ -127,8 +159,20 @@ export class CoreTransport implements Transport {
     this.#link.onConnection(listener);
   }
 
+  /** In Core there is nothing but the subscriptions, which `planesDenied` tells of. */
+  onReadiness(_listener: (notReady: string | null) => void): void {}
+
   status(): TransportStatus {
-    return { ...this.#link.status(), backend: "core", backendReason: this.#backendReason };
+    return {
+      ...this.#link.status(),
+      backend: "core",
+      backendReason: this.#backendReason,
+      notReady: null,
+    };
+  }
+
+  inspect(): Promise<Readonly<Record<string, unknown>>> {
+    return Promise.resolve({ backend_mode: "core", jetstream_available: false });
   }
 
   close(): Promise<void> {
@@ -150,16 +194,10 @@ export class CoreTransport implements Transport {
     }
   }
 
-  #subscribe(
-    subject: string,
-    label: string,
-    handler: (message: Delivery) => void,
-    queue?: string,
-  ): LinkSubscription {
-    return this.#link.subscribe({
+  #subscribe(subject: string, label: string, handler: (message: Inbound) => void): void {
+    this.#link.subscribe({
       subject,
       label,
-      ...(queue === undefined ? {} : { queue }),
       deliver: (token, data, reply, headers) =>
         handler(new CoreMessage(token, data, reply, headers)),
     });

@@ -26,9 +26,26 @@ export interface Inbound {
 
 /** A request from the shared plane. In Core the settling calls do nothing. */
 export interface Delivery extends Inbound {
+  /** How often it was delivered, this time included; 1 in Core. */
+  readonly deliveries?: number;
+  /** Somebody had it before, and may have begun with it. */
+  readonly redelivered?: boolean;
+  /** There will be no further delivery: who cannot do it has to say so. */
+  readonly lastDelivery?: boolean;
+  /**
+   * Time since the server took the message, in ms, exact to about 2 s; null while that is unknown. In
+   * Core, where the server keeps nothing, time since it was received.
+   */
+  readonly ageMs?: number | null;
+  /**
+   * Takes the message for good, before work that must not be done twice: it is acknowledged, and true
+   * means that no other receiver has or gets it. False: neither do the work nor answer, another may.
+   * Settles within one `ack_wait`. True at once in Core.
+   */
+  claim?(): true | Promise<boolean>;
   /** The work is done, or an answer explains why it never will be. */
   ack(): void;
-  /** Another receiver may do better, after `delayMs`. */
+  /** Another receiver may do better, after `delayMs`. On the last delivery the same as `term`. */
   nak(delayMs: number): void;
   /** Never deliver this again. */
   term(reason: string): void;
@@ -38,15 +55,36 @@ export interface Delivery extends Inbound {
 
 /** What may go with a publish. */
 export interface PublishOptions {
-  /** Reply subject. */
+  /** Reply subject. Not sent in JetStream, where the reply subject is for the stream's answer. */
   readonly reply?: string;
   /** A complete header block from `encodeNatsHeaders`. */
   readonly headers?: Uint8Array;
+  /**
+   * JetStream only: the stream has not taken the message (`reason` says why), or has not said within
+   * 5 s that it has. Called at most once, never before `publish` has returned.
+   */
+  readonly onLost?: (reason: string) => void;
+}
+
+/** How requests are taken in JetStream; Core, where the server pushes, needs none of it. */
+export interface RequestOptions {
+  /** How many requests may come now. Asked before each pull. @default 1 each time */
+  readonly free?: () => number;
+  /**
+   * Nobody has settled this request in all its deliveries: answer it. It is removed from the stream
+   * once this has returned or resolved. One receiver of the pool is called.
+   */
+  readonly onExhausted?: (message: Inbound) => void | Promise<void>;
 }
 
 /** The request plane of a receiver. */
 export interface RequestConsumer {
-  /** Leaves the pool; what is already on its way is still delivered. Resolves when no more comes. */
+  /** `free` has grown. Nothing is lost by calling it too often. */
+  more?(): void;
+  /**
+   * Leaves the pool; what is already on its way is still delivered, in JetStream only if no other
+   * receiver can have it. Resolves when no more comes.
+   */
   pause(): Promise<void>;
   /** Joins the pool again. */
   resume(): void;
@@ -56,9 +94,15 @@ export interface RequestConsumer {
 export interface TransportStatus {
   readonly connected: boolean;
   readonly status: "connecting" | "connected" | "reconnecting" | "closed";
-  readonly backend: "core" | "jetstream";
+  /** `auto` until that is resolved. */
+  readonly backend: "auto" | "core" | "jetstream";
   /** Why that backend. */
   readonly backendReason: string;
+  /**
+   * Why a connected process still cannot do its work, for readiness, or null: in JetStream it names
+   * the stream and the consumer that are not there.
+   */
+  readonly notReady?: string | null;
   /** `host:port` of the server, without credentials, or null. */
   readonly server: string | null;
   /** The server's INFO, or null. */
@@ -97,17 +141,27 @@ export interface Transport {
   publish(subject: string, parts: readonly Uint8Array[], options?: PublishOptions): boolean;
   /** Resolves when senders of data may go on, or when the link is down. */
   drained(): Promise<void>;
-  /** Round trip to the server: all that was published before has been taken. Rejects when the link is down. */
+  /**
+   * Round trip to the server: all that was published before has been taken, in JetStream by the stream,
+   * unless it was reported as lost. Rejects when the link is down.
+   */
   flush(): Promise<void>;
   /** Takes requests from the shared plane: queue group in Core, durable consumer in JetStream. */
-  consumeRequests(handler: (delivery: Delivery) => void): RequestConsumer;
+  consumeRequests(
+    handler: (delivery: Delivery) => void,
+    options?: RequestOptions,
+  ): RequestConsumer;
   /** Listens on one plane of this process; one subscription for the plane, never one per flow. */
   consumePlane(plane: Plane, handler: (message: Inbound) => void): void;
   /** Listens on the cancel plane that all receivers share (`cancel._pool`, extensions.md section 1). */
   consumePoolCancels(handler: (message: Inbound) => void): void;
   /** Calls `listener` at each change of `connected`. */
   onConnection(listener: (connected: boolean) => void): void;
+  /** Calls `listener` at each change of `status().notReady`. */
+  onReadiness?(listener: (notReady: string | null) => void): void;
   status(): TransportStatus;
+  /** `mode_details` of /observability/nats (http-surface.md section 6.4). Never rejects. */
+  inspect?(): Promise<Readonly<Record<string, unknown>>>;
   /** Sends what is pending (bounded by 2 s), then closes. */
   close(): Promise<void>;
 }

@@ -71,6 +71,12 @@ Deno.test("without any setting the defaults of the contract hold", () => {
     responseRoot: "from.proxy",
     listenSubject: "to.proxy.requests.>",
     peers: "natsway",
+    natsStream: "proxy",
+    natsJsApiPrefix: "$JS.API",
+    streamMaxAgeMs: 300_000,
+    streamMaxBytes: 1_073_741_824,
+    streamReplicas: 1,
+    streamStorage: "file",
     responseTimeoutMs: 30_000,
     streamTimeoutMs: 30_000,
     headerTimeoutMs: 10_000,
@@ -98,6 +104,23 @@ Deno.test("without any setting the defaults of the contract hold", () => {
     targetAllow: [],
     targetDeny: [],
     embeddedNatsEnabled: false,
+    embeddedNatsConfig: null,
+    embeddedNatsGenerateConfig: false,
+    embeddedNatsGeneratedConfigPath: null,
+    embeddedNatsJetstreamEnabled: false,
+    embeddedNatsJetstreamStoreDir: null,
+    embeddedNatsJsDomain: null,
+    embeddedNatsLeafListenHost: "0.0.0.0",
+    embeddedNatsLeafListenPort: 7422,
+    embeddedNatsLeafUser: null,
+    embeddedNatsLeafPassword: null,
+    leafRemoteHost: null,
+    leafRemotePort: 7422,
+    leafRemoteUser: null,
+    leafRemotePassword: null,
+    leafRemoteNkey: null,
+    embeddedNatsReadyRetries: 40,
+    embeddedNatsReadySleepMs: 1000,
     embeddedNatsListen: { hostname: "127.0.0.1", port: 4222, authority: "127.0.0.1:4222" },
     embeddedNatsBinary: null,
     embeddedNatsDownloadUrl: null,
@@ -177,30 +200,19 @@ Deno.test("derived defaults follow the settings that they are derived from", () 
   strictEqual(own.config.listenSubject, "x.*");
 });
 
-Deno.test("NATS_URL is the embedded server's address when that runs and no other is given", () => {
-  const env = { EMBEDDED_NATS_ENABLED: "yes", EMBEDDED_NATS_LISTEN: "0.0.0.0:4333" };
-  const { config, sources } = load({ env });
-  deepStrictEqual(config.natsUrls, [natsAddress("127.0.0.1", 4333)]);
-  strictEqual(sources.natsUrls, "derived");
-  strictEqual(
-    load({ env: { ...env, NATS_URL: "nats://other" } }).config.natsUrls[0]?.hostname,
-    "other",
-  );
-});
-
 Deno.test("F61: all mistakes come together, one line each, with setting, value and what is accepted", () => {
   const { lines, warnings } = refusal({
     flags: { "nats-ulr": "nats://h", port: "99999", "proxy-auth-hidden": "true" },
     env: {
       MAX_FLOWS: "many",
-      NATS_MODE: "jetstream",
+      NATS_MODE: "stream",
       UPSTREAM_URL: "https://h",
       FORWARDED_HEADERS: "append-always",
       PEER_TIMEOUT: "0",
       SERVICE_ROLE: "requester",
       RECEIVER_MAX_INFLIGHT: "9",
       NATS_QUEUE_GROP: "x",
-      NATS_STREAM: "proxy",
+      PROXY_AUTH_HIDDEN: "true",
     },
   });
   deepStrictEqual(lines, [
@@ -209,14 +221,14 @@ Deno.test("F61: all mistakes come together, one line each, with setting, value a
     '--port (PORT) "99999": accepted: a whole number from 0 to 65535 (0: any free port)',
     'UPSTREAM_URL "https://h": https upstreams are not yet in this version; accepted: ' +
     "http://host[:port][/prefix] without user part, query and fragment",
-    'NATS_MODE "jetstream": this version carries Core NATS only; accepted: auto, core',
+    'NATS_MODE "stream": accepted: auto, core, jetstream',
     'PEER_TIMEOUT "0": accepted: seconds above 0, up to 2147483; decimals are allowed',
     'MAX_FLOWS "many": accepted: a whole number from 1 to 1000000',
     'FORWARDED_HEADERS "append-always": append-always comes with proxy traffic, not yet in this ' +
     "version; accepted: append, replace, off",
   ]);
   deepStrictEqual(warnings, [
-    "NATS_STREAM is not served by this version",
+    "PROXY_AUTH_HIDDEN is not served by this version",
     "NATS_QUEUE_GROP is not a setting; the nearest is NATS_QUEUE_GROUP",
     "UPSTREAM_URL has no effect on a requester; it is for a receiver",
     "RECEIVER_MAX_INFLIGHT has no effect on a requester; it is for a receiver",

@@ -19,7 +19,7 @@ const TYPES: [
   Same<Config["serviceRole"], "requester" | "receiver">,
   Same<Config["port"], number>,
   Same<Config["natsPassword"], string | null>,
-  Same<Config["natsMode"], "auto" | "core">,
+  Same<Config["natsMode"], "auto" | "core" | "jetstream">,
   Same<Config["via"], boolean>,
   Same<Config["forwards"], readonly ForwardRule[]>,
   Same<Config["targetAllow"], readonly TargetRule[]>,

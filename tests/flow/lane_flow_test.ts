@@ -234,3 +234,15 @@ Deno.test("A flow beyond the reserve is refused", () => {
   flow.canceled("canceled");
   rig.open({ id: "g" });
 });
+
+Deno.test("A flow that never was is dropped without a word, and leaves nothing behind", () => {
+  const rig = new HostRig();
+  const { flow, wire, app } = rig.open({ role: "requester", epoch: null });
+  assert.ok(rig.budget.usedBytes > 0);
+  flow.drop();
+  flow.reset("late");
+  rig.pass(10 * T);
+  assert.deepEqual([wire.take(), wire.calls, app.seen], [[], [], []]);
+  assert.deepEqual([rig.host.size, rig.host.remembered], [0, 0]);
+  assert.deepEqual([rig.budget.usedBytes, rig.budget.flows], [0, 0]);
+});

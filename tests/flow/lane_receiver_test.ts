@@ -209,6 +209,16 @@ function flood(lane: ReturnType<typeof startReceiver>, bytes: number, msEach: nu
   }
 }
 
+Deno.test("A first grant that was announced before is kept, whatever the budget would grant now", () => {
+  const { receiver, budget } = startReceiver({ sharedBytes: 0, granted: 32 * KIB });
+  assert.equal(receiver.limit, 32 * KIB);
+  assert.equal(budget.usedBytes, 24 * KIB, "it counts all the same");
+  data(receiver, 0, 32 * KIB + 1);
+  assert.equal(receiver.next, 32 * KIB);
+  receiver.release();
+  assert.equal(budget.usedBytes, 0);
+});
+
 Deno.test("A window that drains quickly grows, up to the largest", () => {
   const lane = startReceiver({ sharedBytes: 64 * 1024 * KIB });
   flood(lane, 2 * 1024 * KIB, 1);

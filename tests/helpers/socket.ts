@@ -227,7 +227,11 @@ export class TestSocket implements AsyncDisposable {
         this.#receivedBytes += piece.length;
         return piece;
       }
-      if (this.#end !== "open" || this.#socket.destroyed) return null;
+      if (this.#end !== "open") return null;
+      if (this.#socket.destroyed) {
+        await this.#closed; // an error that comes along tells how it ended
+        return null;
+      }
       await new Promise<void>((resolve) => (this.#wake = resolve));
     }
   }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { encodeClose, encodeEof, encodeProbe, encodeWindow } from "../../lib/protocol/frames.ts";
 import { MemoryBudget } from "../../lib/flow/memory_budget.ts";
+import { SessionFrame, sessionHeaders } from "../../lib/protocol/session.ts";
 import { octets } from "../helpers/bytes.ts";
 import { dataFrame, EPOCH, FOREIGN, headFrame, RequesterRig } from "../helpers/unit_requester.ts";
 import { established, SessionRig, UP_WINDOW } from "../helpers/unit_session.ts";
@@ -347,12 +348,30 @@ Deno.test("A session that nobody has is answered as any unknown flow: gone, or a
   rig.transport.deliver("sessions.downstream", "nobody", encodeProbe(EPOCH, 9, 1, "worker-1"));
   rig.transport.deliver("sessions.downstream", "nobody", encodeEof(EPOCH, 9));
   rig.transport.deliver("responses", "nobody", established("nobody"));
-  rig.transport.deliver("responses", "nobody", established("nobody", { natsway: null }));
   const [gone, cancel, ...more] = rig.transport.all;
   assert.deepEqual(gone?.frame, { type: 6, epoch: EPOCH, reason: "gone" });
   assert.equal(cancel?.subject, "to.proxy.cancel.worker-1.nobody");
   assert.equal(cancel.json.cancel.epoch, "a1a2a3a4a5a6a7a8");
   assert.equal(more.length, 0);
+  rig.transport.deliver("responses", "nobody", established("nobody", { natsway: null }));
+  const late = rig.transport.all.at(-1)!;
+  assert.equal(late.subject, "to.proxy.cancel.worker-1.nobody");
+  assert.equal("epoch" in late.json.cancel, false, "a nats-proxy that was too late has none");
+});
+
+Deno.test("A frame of the contract is none of natsway's, whatever its first octet", () => {
+  using rig = new RequesterRig();
+  const session = new SessionRig(rig);
+  session.establish();
+  const before = rig.transport.all.length;
+  const probe = encodeProbe(EPOCH, 9, 1, "worker-1");
+  const headers = new TextDecoder().decode(
+    sessionHeaders(SessionFrame.DataDownstream, session.id),
+  );
+  for (const id of [session.id, "nobody"]) {
+    rig.transport.deliver("sessions.downstream", id, probe, { headers });
+  }
+  assert.equal(rig.transport.all.length, before);
 });
 
 Deno.test("With a nats-proxy the session has the contract's form: credit first, then raw bytes", async () => {

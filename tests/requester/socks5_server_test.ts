@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type FailureCode, FAILURES, StartError } from "../../lib/errors.ts";
 import { ConnectionLimit } from "../../lib/ingress/connection_limit.ts";
 import { Socks5Server, type Socks5ServerOptions } from "../../lib/requester/socks5_server.ts";
-import { latin1, pattern, sha256 } from "../helpers/bytes.ts";
+import { concat, latin1, octets, pattern, sha256 } from "../helpers/bytes.ts";
 import { TestSocket } from "../helpers/socket.ts";
 import { FakeSessions, readTunnel, writeTunnel } from "../helpers/unit_open_session.ts";
 import { MemoryLogger } from "../helpers/unit_transport.ts";
@@ -142,6 +142,24 @@ Deno.test("Every failure code gets its whole reply and an orderly close", async 
     assert.equal(await client.nothingFollows(5_000), "fin", code);
   }
   assert.deepEqual(rig.logger.lines, [], "the registry logs the flows");
+});
+
+Deno.test("A client that goes on sending reads the whole reply: nothing resets the connection", async () => {
+  await using rig = new SocksRig();
+  const cases = [
+    { request: CONNECT, reply: failedWith(5) },
+    { request: "\x05\x02\x00\x01", reply: failedWith(7) },
+  ];
+  for (const { request, reply } of cases) {
+    await using client = await TestSocket.connect(rig.server.port);
+    await client.write(GREETING);
+    assert.equal(latin1(await client.readExactly(2)), NO_AUTH);
+    const sending = client.write(concat([octets(request), pattern(4 * 1024 * 1024)]));
+    if (request === CONNECT) (await rig.sessions.at(0)).fail("target_refused");
+    await sending;
+    assert.equal(latin1(await client.readExactly(reply.length)), reply);
+    assert.equal(await client.nothingFollows(5_000), "fin");
+  }
 });
 
 const REFUSED: readonly [name: string, input: string, answers: string][] = [
