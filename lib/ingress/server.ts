@@ -5,14 +5,12 @@
 import { Deadlines } from "../flow/deadlines.ts";
 import { Acceptor, type ListenOptions } from "./acceptor.ts";
 import { ClientConnection, type ConnectionOptions, type RequestHandler } from "./connection.ts";
-import { ConnectionLimit } from "./connection_limit.ts";
+import type { ConnectionLimit } from "./connection_limit.ts";
 import type { Logger } from "../logger.ts";
 
 export interface HttpServerOptions extends ListenOptions {
-  /** Most open connections, where no `limit` is given. */
-  readonly maxConnections: number;
-  /** Counts them together with those of other listeners, in place of `maxConnections`. */
-  readonly limit?: ConnectionLimit;
+  /** Counts open connections, perhaps together with those of other listeners. */
+  readonly limit: ConnectionLimit;
   readonly maxHeaderBytes: number;
   readonly headerTimeoutMs: number;
   readonly keepaliveTimeoutMs: number;
@@ -49,7 +47,7 @@ export class HttpServer extends Acceptor {
       role,
       setting,
       purpose: "HTTP",
-      limit: options.limit ?? new ConnectionLimit(options.maxConnections),
+      limit: options.limit,
       connect: (socket) => new ClientConnection(socket, socket.remoteAddr.hostname, shared),
       deadlines: [
         shared.headerDeadlines,

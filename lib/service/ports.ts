@@ -37,6 +37,8 @@ export class Ports {
   readonly #config: Config;
   readonly #logger: Logger;
   readonly #open: Port[] = [];
+  /** Those of them whose clients get tunnels: SOCKS5 and forwards. */
+  readonly #tunnels: Port[] = [];
   /** MAX_CONNECTIONS is for all listeners together. */
   readonly #limit: ConnectionLimit;
 
@@ -71,6 +73,11 @@ export class Ports {
     for (const port of this.#open) port.drain();
   }
 
+  /** Takes no new SOCKS5 client and no new connection of a forward; open tunnels go on. */
+  drainTunnels(): void {
+    for (const port of this.#tunnels) port.drain();
+  }
+
   async closed(): Promise<void> {
     await Promise.all(this.#open.map((port) => port.closed()));
   }
@@ -84,7 +91,9 @@ export class Ports {
     this.#add("listening", this.#serve("PORT", listenHost, port, handlers.http));
     if (adminListen !== null) {
       const { hostname, port: adminPort } = adminListen;
-      const admin = this.#serve("ADMIN_LISTEN", hostname, adminPort, handlers.admin);
+      // A full house must not lock the operator out.
+      const own = new ConnectionLimit(this.#config.maxConnections);
+      const admin = this.#serve("ADMIN_LISTEN", hostname, adminPort, handlers.admin, own);
       this.#add("listening for local routes", admin);
     }
     if (serviceRole === "requester") this.#listenForTunnels(handlers.open);
@@ -102,12 +111,18 @@ export class Ports {
         auth: config.proxyAuthEnabled ? "locked" : "none",
         handshakeTimeoutMs: config.handshakeTimeoutMs,
       });
-      this.#add("listening for SOCKS5", socks5);
+      this.#addTunnels("listening for SOCKS5", socks5);
     }
     for (const forward of config.forwards) {
       const target = showAuthority(forward.targetHost, forward.targetPort);
-      this.#add("listening for a forward", new ForwardServer({ ...shared, forward }), { target });
+      const server = new ForwardServer({ ...shared, forward });
+      this.#addTunnels("listening for a forward", server, { target });
     }
+  }
+
+  #addTunnels(text: string, port: Port, more: { target?: string } = {}): void {
+    this.#tunnels.push(port);
+    this.#add(text, port, more);
   }
 
   #add(text: string, port: Port, more: { target?: string } = {}): void {
@@ -120,16 +135,16 @@ export class Ports {
     hostname: string,
     port: number,
     handler: (request: IngressRequest) => void,
+    limit = this.#limit,
   ): HttpServer {
-    const { serviceRole: role, maxConnections, maxHeaderBytes } = this.#config;
+    const { serviceRole: role, maxHeaderBytes } = this.#config;
     const { headerTimeoutMs, keepaliveTimeoutMs } = this.#config;
     return new HttpServer({
       hostname,
       port,
       role,
       setting,
-      maxConnections,
-      limit: this.#limit,
+      limit,
       maxHeaderBytes,
       headerTimeoutMs,
       keepaliveTimeoutMs,

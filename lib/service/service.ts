@@ -135,6 +135,7 @@ export class Service {
     this.#stopping = true;
     this.#reportReadiness();
     this.#presence.drain();
+    this.#ports.drainTunnels();
     await within(CLOSE_MS, this.#receiver?.drain() ?? Promise.resolve());
     const cut = await within(graceMs, this.#registry.idle());
     if (cut) this.#logger.warn("grace is over", { flows: this.#registry.size });

@@ -41,14 +41,15 @@ Deno.test("a folder with any name may hold the configuration", async () => {
   assert.deepEqual(await namesIn(stateDir), []);
 });
 
-Deno.test("what the server logs goes to the logger, by level", async () => {
+Deno.test("what the server logs goes to the logger, by level, and says whose it is", async () => {
   const logger = new KeptLog();
   const server = await start({ logger });
   await server.stop();
-  const debug = logger.of("debug");
-  assert.ok(debug.includes("nats-server: Server is ready"), debug.join("\n"));
-  assert.ok(debug.some((line) => line.startsWith("nats-server: Listening for client connections")));
-  assert.ok(debug.at(-1)!.startsWith("nats-server: Server Exiting"), debug.at(-1));
+  const lines = logger.lines.filter(({ fields }) => fields["component"] === "nats-server");
+  const messages = lines.filter(({ level }) => level === "info").map(({ message }) => message);
+  assert.ok(messages.includes("Server is ready"), messages.join("\n"));
+  assert.ok(messages.some((line) => line.startsWith("Listening for client connections")));
+  assert.match(messages.at(-1)!, /^Server Exiting/);
   assert.deepEqual(logger.of("error"), []);
   assert.deepEqual(logger.of("warning"), []);
 });
@@ -131,7 +132,7 @@ Deno.test("a program that never answers is ended after the ready time, and when 
   const abort = new AbortController();
   const logger = new KeptLog();
   // The first line of the program is the sign that it runs.
-  logger.debug = () => abort.abort(new Error("enough"));
+  logger.info = () => abort.abort(new Error("enough"));
   await assert.rejects(start({ binary, logger, signal: abort.signal }), /^Error: enough$/);
   assert.ok(!await isAlive(Number(await Deno.readTextFile(pidFile))));
   await assert.rejects(start({ signal: abort.signal }), /^Error: enough$/);

@@ -5,6 +5,7 @@
 import type { IngressRequest } from "../../lib/ingress/connection.ts";
 import type { BodyResult } from "../../lib/ingress/request_body.ts";
 import { answerError } from "../../lib/ingress/answers.ts";
+import { ConnectionLimit } from "../../lib/ingress/connection_limit.ts";
 import { HttpServer, type HttpServerOptions } from "../../lib/ingress/server.ts";
 import { latin1 } from "./bytes.ts";
 import { TestSocket } from "./socket.ts";
@@ -27,7 +28,7 @@ export class PortRig implements AsyncDisposable {
       port: 0,
       role: "requester",
       setting: "PORT",
-      maxConnections: 100,
+      limit: new ConnectionLimit(100),
       maxHeaderBytes: 4096,
       headerTimeoutMs: 10_000,
       keepaliveTimeoutMs: 10_000,

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { latin1, octets, pattern, sha256 } from "../helpers/bytes.ts";
 import { TestSocket } from "../helpers/socket.ts";
 import { echo, ok, PortRig, readResponse } from "../helpers/unit_server.ts";
+import { ConnectionLimit } from "../../lib/ingress/connection_limit.ts";
 import { within } from "../helpers/wait.ts";
 
 Deno.test("A client that ended its input still gets what is answered soon", async () => {
@@ -136,7 +137,7 @@ Deno.test("drain lets the response under way end, and closes behind it", async (
 });
 
 Deno.test("MAX_CONNECTIONS bounds the connections, and names itself in the log", async () => {
-  await using rig = new PortRig(echo, { maxConnections: 1 });
+  await using rig = new PortRig(echo, { limit: new ConnectionLimit(1) });
   await using first = await rig.connect();
   await first.write("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
   assert.equal(await readResponse(first), ok("GET /1"));
