@@ -55,6 +55,7 @@ const WARM_UP: readonly TcpLoad[] = [
 const WARM_UP_SECONDS_EACH = 2;
 const READY_MS = 20_000;
 const POLL_MS = 50;
+const TRIAL_SECONDS = 0.05;
 
 /** What is written about a run; `--json` prints it as it is. */
 interface Report {
@@ -87,12 +88,15 @@ async function run(options: BenchOptions, signal: AbortSignal): Promise<Report> 
   const { tool, version } = await TcpLoadTool.start(tools, folder);
   stack.use(tool);
   const missing: Record<string, string> = {};
+  const doubts: string[] = [];
   const context = { ...options, kind: "tcp" as const, folder, tools, own, signal };
   const running = await startAll(
     CANDIDATES,
     { ...context, upstreamPort: tool.port },
     missing,
-    (name, way) => check(name, way, tool, signal),
+    async (name, way) => {
+      doubts.push(...await check(name, way, tool, signal));
+    },
   );
   const loads = chosen(LOADS, options.only);
   const samples = await measure(running, loads, tool, options, signal);
@@ -113,24 +117,24 @@ async function run(options: BenchOptions, signal: AbortSignal): Promise<Report> 
     missing,
     rows,
     ratios: ratiosOf(samples, MEASURES, BARS),
-    warnings: warningsOf(rows),
+    warnings: [...doubts, ...warningsOf(rows)],
     samples,
   };
 }
 
-/** Waits until sessions get through, then runs the candidate hot. */
+/** Waits until sessions get through, then runs the candidate hot; returns what went wrong meanwhile. */
 async function check(
   name: string,
   way: Way,
   tool: TcpLoadTool,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string[]> {
   const end = performance.now() + READY_MS;
   for (;;) {
     const { count, errors } = await tool.run(
       { load: "sessions", atOnce: 1 },
       way.port,
-      0.05,
+      TRIAL_SECONDS,
       signal,
     );
     if (count > 0 && errors.length === 0) break;
@@ -139,10 +143,13 @@ async function check(
     if (performance.now() > end) throw new Error(`${name} is not ready: ${errors.join("; ")}`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
+  const doubts: string[] = [];
   for (const load of WARM_UP) {
     const { errors } = await tool.run(load, way.port, WARM_UP_SECONDS_EACH, signal);
-    if (errors.length > 0) say(`${name}, ${JSON.stringify(load)}: ${errors.join("; ")}`);
+    if (errors.length === 0) continue;
+    doubts.push(`${name} had errors while it ran warm: ${errors.slice(0, 3).join("; ")}`);
   }
+  return doubts;
 }
 
 async function measure(

@@ -11,7 +11,7 @@ import { cpuSeconds } from "./cpu.ts";
 import type { Toolbox } from "./tools.ts";
 
 const SOURCE = fileURLToPath(new URL("./tcpload/main.go", import.meta.url));
-const GO_HINT = "builds the load tool; Debian: apt-get install golang-go; 1.25 or newer";
+const GO_HINT = "builds the load tool; Debian: apt-get install golang-go; 1.19 or newer";
 
 export type TcpLoad =
   | {

@@ -130,13 +130,13 @@ export const EMBEDDED_SETTINGS = {
     40,
     {
       group,
-      help: "The server, and then the stream, must be there after so many times " +
-        "EMBEDDED_NATS_READY_SLEEP_SEC",
+      help: "Attempts to reach the server and JetStream before a receiver makes the stream. The " +
+        "server itself has as long to come up, and 10 s at least",
     },
   ),
   embeddedNatsReadySleepMs: setting("EMBEDDED_NATS_READY_SLEEP_SEC", seconds(), 1000, {
     group,
-    help: "One of EMBEDDED_NATS_READY_RETRIES",
+    help: "Pause between two of EMBEDDED_NATS_READY_RETRIES",
   }),
   embeddedNatsBinary: optional("EMBEDDED_NATS_BINARY", filePath, {
     group,

@@ -161,7 +161,9 @@ export const JETSTREAM_SETTINGS = {
     {
       group: "JetStream",
       role: "receiver",
-      help: `${BOOTSTRAPPED}: its size; over it the oldest messages go`,
+      help:
+        `${BOOTSTRAPPED}: its size; over it the oldest messages go. The store removes files of ` +
+        "up to 8 MiB as a whole, so it may be that much larger on disk",
     },
   ),
   streamReplicas: setting("STREAM_REPLICAS", wholeNumber({ min: 1, max: 5 }), 1, {

@@ -16,6 +16,9 @@ import { dataFolder } from "./places.ts";
 import type { StartOptions } from "./server.ts";
 import type { LeafRemote } from "./server_config.ts";
 
+/** What a server always has to come up; a large store may need more. */
+const LEAST_READY_MS = 10_000;
+
 export interface EmbeddedOptions {
   config: Config;
   logger: Logger;
@@ -55,7 +58,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<KeptServe
       listen: config.embeddedNatsListen.authority,
       ...start,
       logger,
-      readyTimeoutMs: config.embeddedNatsReadyRetries * config.embeddedNatsReadySleepMs,
+      readyTimeoutMs: Math.max(
+        LEAST_READY_MS,
+        config.embeddedNatsReadyRetries * config.embeddedNatsReadySleepMs,
+      ),
       onRestart,
       signal,
     });

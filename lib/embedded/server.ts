@@ -83,17 +83,10 @@ const CLOSE_STORE_S = 10;
 export async function startNatsServer(options: StartOptions): Promise<EmbeddedServer> {
   options.signal?.throwIfAborted();
   const listen = parseListen(options.listen);
-  if (!options.given) {
-    if (!isLoopback(listen.host)) {
-      options.logger.warn("the embedded nats-server has no user check and listens for others too", {
-        address: formatAddress(listen),
-      });
-    }
-    // Before the server opens its store: it would look at its port only after that.
-    assertFree(listen, "EMBEDDED_NATS_LISTEN (port 0: any free port)");
-    if (options.leafnodes) {
-      assertFree(options.leafnodes.listen, "EMBEDDED_NATS_LEAF_LISTEN_PORT");
-    }
+  if (!options.given && !isLoopback(listen.host)) {
+    options.logger.warn("the embedded nats-server has no user check and listens for others too", {
+      address: formatAddress(listen),
+    });
   }
   const folder = await makeFolder(options.stateDir);
   try {
@@ -123,20 +116,32 @@ class Starting {
   }
 
   async start(): Promise<EmbeddedServer> {
-    const { jetstream = null, given = null, signal } = this.#options;
-    if (jetstream !== null && given === null) {
-      this.#lock = await lockStore({
-        storeDir: jetstream.storeDir,
-        tag: this.#folder,
-        ...(signal === undefined ? {} : { signal }),
-      });
-    }
+    if (!this.#options.given) await this.#takePlace();
     try {
+      if (!this.#options.given) this.#assertPorts();
       return await this.#run(await this.#spawn());
     } catch (error) {
       await this.#lock?.release();
       throw error;
     }
+  }
+
+  /** The store first: a server of a natsway that was killed may need a moment to let its ports go. */
+  async #takePlace(): Promise<void> {
+    const { jetstream, signal } = this.#options;
+    if (!jetstream) return;
+    this.#lock = await lockStore({
+      storeDir: jetstream.storeDir,
+      tag: this.#folder,
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  /** Before the server opens its store: it looks at its ports only after that. */
+  #assertPorts(): void {
+    assertFree(this.#listen, "EMBEDDED_NATS_LISTEN (port 0: any free port)");
+    const { leafnodes } = this.#options;
+    if (leafnodes) assertFree(leafnodes.listen, "EMBEDDED_NATS_LEAF_LISTEN_PORT");
   }
 
   async #run(child: ServerChild): Promise<EmbeddedServer> {

@@ -19,14 +19,16 @@ export interface StoreLockOptions {
    * as the server lives.
    */
   tag: string;
-  /** Longest wait for an earlier server that is ending, in ms. @default {4000} */
+  /** Longest wait for an earlier server that is ending, in ms. @default {3500} */
   waitMs?: number;
   signal?: AbortSignal;
 }
 
+/** Holds the tag of the server that has the store; empty when there is none. */
 const FILE_NAME = "natsway.lock";
+const MAX_TAG_BYTES = 8192;
 /** An earlier server of a killed natsway is gone after 3 s at the latest. */
-const WAIT_MS = 4000;
+const WAIT_MS = 3500;
 const LOOK_PAUSE_MS = 100;
 /** Between the making of the lock and the server's first breath, at most; in ms. */
 const STARTING_MS = 2000;
@@ -46,9 +48,8 @@ export async function lockStore(options: StoreLockOptions): Promise<StoreLock> {
   const deadline = performance.now() + waitMs;
   try {
     await Deno.mkdir(storeDir, { recursive: true, mode: 0o700 });
-    while (!await create(file, tag)) {
+    while (!await take(file, tag)) {
       signal?.throwIfAborted();
-      if (await takeOver(file)) continue;
       if (performance.now() >= deadline) throw inUse(storeDir);
       await new Promise((resolve) => setTimeout(resolve, LOOK_PAUSE_MS));
     }
@@ -71,56 +72,37 @@ function inUse(storeDir: string): StartError {
   );
 }
 
-/** Whether the file was made: it was not there before. */
-async function create(file: string, tag: string): Promise<boolean> {
-  try {
-    await Deno.writeTextFile(file, tag, { createNew: true, mode: 0o600 });
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.AlreadyExists) return false;
-    throw error;
-  }
+/** Runs `use` while no other process does so with the same file; the system ends a dead one's turn. */
+async function alone<T>(file: string, use: (open: Deno.FsFile) => Promise<T>): Promise<T> {
+  using open = await Deno.open(file, { read: true, write: true, create: true, mode: 0o600 });
+  await open.lock(true);
+  return await use(open);
 }
 
-/** Removes a lock whose server is gone. Whether there is a point in trying again at once. */
-async function takeOver(file: string): Promise<boolean> {
-  const tag = await textOf(file);
-  if (tag === null) return true;
-  if (await isHeld(file, tag)) return false;
-  // Renamed first: of two that come at once only one gets the file, and sees whether it is the one
-  // that was judged.
-  const aside = `${file}.${crypto.randomUUID()}`;
-  try {
-    await Deno.rename(file, aside);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return true;
-    throw error;
-  }
-  if (await textOf(aside) === tag) {
-    await Deno.remove(aside);
+/** Writes the tag into the file unless it has that of a server that lives. */
+async function take(file: string, tag: string): Promise<boolean> {
+  return await alone(file, async (open) => {
+    const info = await open.stat();
+    if (await isHeld(await textOf(open), info.mtime)) return false;
+    await open.truncate();
+    await open.seek(0, Deno.SeekMode.Start);
+    await open.write(new TextEncoder().encode(tag));
     return true;
-  }
-  await Deno.rename(aside, file);
-  return false;
+  });
 }
 
-/** `null` when there is no such file. */
-async function textOf(file: string): Promise<string | null> {
-  try {
-    return await Deno.readTextFile(file);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
-  }
+async function textOf(open: Deno.FsFile): Promise<string> {
+  const bytes = new Uint8Array(MAX_TAG_BYTES);
+  return new TextDecoder().decode(bytes.subarray(0, await open.read(bytes) ?? 0));
 }
 
 /** Whether a server with that tag runs, or may be about to. */
-async function isHeld(file: string, tag: string): Promise<boolean> {
-  if (tag !== "" && (await commandLines()).includes(tag)) return true;
-  const info = await Deno.stat(file).catch(() => null);
-  const ageMs = Date.now() - (info?.mtime?.getTime() ?? 0);
+async function isHeld(tag: string, since: Date | null): Promise<boolean> {
+  if (tag === "") return false;
+  if ((await commandLines()).includes(tag)) return true;
+  const ageMs = Date.now() - (since?.getTime() ?? 0);
   if (ageMs < 0 || ageMs > STARTING_MS) return false;
-  return tag === "" || (await Deno.stat(tag).catch(() => null)) !== null;
+  return (await Deno.stat(tag).catch(() => null)) !== null;
 }
 
 /** "" where there is no shell: then only the age of the lock counts. */
@@ -142,7 +124,9 @@ async function commandLines(): Promise<string> {
 
 async function release(file: string, tag: string): Promise<void> {
   try {
-    if (await textOf(file) === tag) await Deno.remove(file);
+    await alone(file, async (open) => {
+      if (await textOf(open) === tag) await open.truncate();
+    });
   } catch {
     // It is stale then, and whoever comes next sees that.
   }

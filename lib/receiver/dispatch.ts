@@ -11,6 +11,8 @@ export interface DispatchOptions {
   onSaturated(): void;
   /** Called when the queue is below one half again. */
   onRelieved(): void;
+  /** Called when a slot is free again and nothing waits for it. */
+  onFree?(): void;
 }
 
 /** A request that waits for a slot. `run` gets a function that gives the slot back, once. */
@@ -32,6 +34,11 @@ export class Dispatch {
   /** Slots in use. */
   get busy(): number {
     return this.#busy;
+  }
+
+  /** How many more would begin at once. */
+  get free(): number {
+    return Math.max(0, this.#options.slots - this.#busy - this.#queue.length);
   }
 
   /** Requests that wait. */
@@ -81,5 +88,6 @@ export class Dispatch {
       this.#saturated = false;
       this.#options.onRelieved();
     }
+    if (this.#busy < this.#options.slots) this.#options.onFree?.();
   }
 }

@@ -30,6 +30,8 @@ export interface HttpCallOptions {
   readonly answerTimeoutMs: number;
   /** Called when the response head is there, or the call has failed before. */
   readonly onHead: () => void;
+  /** Called once an answer is out: the response head, or a failure. */
+  readonly onAnswered: () => void;
 }
 
 /** One call. `run` resolves when it is over; it never rejects. */
@@ -68,6 +70,7 @@ export class HttpCall {
       if (!gate.open) await gate.wait(answerTimeoutMs);
       const piece = this.#connection!.bufferedBody();
       const taken = responder.head(head, piece.buffer, piece.start, piece.end, piece.last);
+      this.#options.onAnswered();
       if (taken !== undefined) await taken;
       if (!piece.last) await this.#restOfBody();
       if (responder.lost) throw new FlowError("nats_down", "The connection to NATS was lost");
@@ -78,6 +81,7 @@ export class HttpCall {
       const failure = this.#failure(error);
       if (!responder.headSent && !gate.open) await gate.wait(answerTimeoutMs);
       responder.fail(failure.code, failure.message);
+      this.#options.onAnswered();
       return failure;
     } finally {
       deadline.cancel();

@@ -14,6 +14,11 @@ import { HttpCall } from "./http_call.ts";
 import type { ConnectionGate, Responder } from "./responder.ts";
 import type { UpstreamClient } from "./upstream_client.ts";
 
+/** Methods that may run more than once (RFC 9110 section 9.2.1). */
+const SAFE = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
+/** When a request of unknown age is offered again. */
+const AGE_RETRY_MS = 1_000;
+
 /** What all executions of a receiver share. */
 export interface HttpExecutionContext {
   readonly registry: FlowRegistry;
@@ -88,25 +93,24 @@ export class HttpExecution implements Execution {
 
   /** Makes the call. `release` gives the slot of the dispatch back, once, as soon as the head is there. */
   async run(release: () => void): Promise<void> {
-    const { responder, flow, delivery, arrivedMs, ttlMs, request, head } = this.#job;
-    const { registry, upstreamTimeoutMs, client, gate, headDeadlines, remove } = this.#context;
-    const age = performance.now() - arrivedMs;
-    if (responder.ended || age > ttlMs) {
-      // Cancelled, or its client has long had its 504: nothing may run.
-      responder.cancel("expired");
-      remove(this);
+    const refusal = this.#refusal();
+    const why = refusal instanceof Promise ? await refusal : refusal;
+    if (why !== null) {
+      this.#job.responder.onEnded = null;
+      this.#context.remove(this);
       release();
-      delivery.ack();
-      registry.close(flow, "canceled", "not run: cancelled or expired while it waited");
+      this.#context.registry.close(this.#job.flow, "canceled", why);
       return;
     }
+    const { responder, flow, delivery, request, head, ttlMs } = this.#job;
+    const { registry, upstreamTimeoutMs, client, gate, headDeadlines, remove } = this.#context;
     const call = this.#call = new HttpCall({
       client,
       request,
       head,
       responder,
       gate,
-      answerTimeoutMs: ttlMs - age,
+      answerTimeoutMs: ttlMs - this.#ageMs,
       // The requester's own clock ends the call too: no need to count what the wait here took.
       headTimeoutMs: upstreamTimeoutMs > 0 ? Math.min(upstreamTimeoutMs, ttlMs) : ttlMs,
       headDeadlines,
@@ -114,9 +118,10 @@ export class HttpExecution implements Execution {
         flow.state = "open";
         release();
       },
+      // A long response must not hold a place among the unacknowledged.
+      onAnswered: () => delivery.ack(),
     });
     const failure = await call.run();
-    delivery.ack();
     // The upstream has said all; what is on its way may have to be sent again.
     const settled = responder.settled();
     const end = settled instanceof Promise ? await settled : settled;
@@ -125,6 +130,35 @@ export class HttpExecution implements Execution {
     flow.receivedBytes = responder.bodyBytes;
     if (failure !== null) registry.close(flow, failure.code, failure.message);
     else registry.close(flow, flowEndOf(end), endDetail(end));
+  }
+
+  /** How long its client has waited, in ms. */
+  get #ageMs(): number {
+    const here = performance.now() - this.#job.arrivedMs;
+    return Math.max(here, this.#job.delivery.ageMs ?? 0);
+  }
+
+  /** Why the request may not run, or null; the delivery is settled then. */
+  #refusal(): string | null | Promise<string | null> {
+    const { responder, delivery, request, ttlMs } = this.#job;
+    if (responder.ended || this.#ageMs > ttlMs) {
+      // Cancelled, or its client has long had its 504.
+      responder.cancel("expired");
+      delivery.ack();
+      return "not run: cancelled or expired while it waited";
+    }
+    if (SAFE.has(request.method)) return null;
+    if (delivery.ageMs === null) {
+      delivery.nak(AGE_RETRY_MS);
+      return "not run here: it is not known how old the request is";
+    }
+    // What must not be done twice is taken off the stream first (extensions.md section 8).
+    const claimed = delivery.claim?.() ?? true;
+    if (claimed === true) return null;
+    return claimed.then((mine) => {
+      if (!mine) return "not run here: another receiver may have it";
+      return responder.ended ? "not run: cancelled while it was claimed" : null;
+    });
   }
 
   /** The requester has left, or is lost: the upstream need not go on. */

@@ -90,6 +90,29 @@ async function startDemo(program: string, options: Deno.CommandOptions) {
   return { process, line: JSON.parse(text) as Record<string, unknown>, ended };
 }
 
+/** Runs a receiver until it listens, ends it in order, and gives what it logged. */
+async function receiverLog(program: string, options: Deno.CommandOptions): Promise<string> {
+  const process = new Deno.Command(program, {
+    ...options,
+    args: ["receiver"],
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  const timer = setTimeout(() => process.kill("SIGKILL"), READY_LIMIT_MS);
+  let log = "";
+  let asked = false;
+  for await (const text of process.stderr.pipeThrough(new TextDecoderStream())) {
+    log += text;
+    if (asked || !log.includes('"message":"listening"')) continue;
+    asked = true;
+    process.kill("SIGTERM");
+  }
+  clearTimeout(timer);
+  assert.equal((await process.status).code, 0, log);
+  return log;
+}
+
 Deno.test("the executable works alone", async (t) => {
   const base = await Deno.makeTempDir({ prefix: "natsway-compiled-" });
   try {
@@ -135,6 +158,38 @@ Deno.test("the executable works alone", async (t) => {
       await assertNoneWith(home, 0);
       assert.deepEqual(await names(temporary), []);
     });
+
+    await t.step(
+      "a receiver without a home brings nats-server and stream, and finds them again",
+      async () => {
+        const { home, options, temporary } = await freshPlace(base);
+        // Neither HOME nor XDG_CACHE_HOME: the server inside goes to the temporary folder.
+        const env = {
+          PATH: "",
+          TMPDIR: temporary,
+          PORT: "0",
+          LISTEN_HOST: "127.0.0.1",
+          LOG_FORMAT: "json",
+          UPSTREAM_URL: "http://127.0.0.1:9",
+          NATS_MODE: "jetstream",
+          EMBEDDED_NATS_ENABLED: "true",
+          EMBEDDED_NATS_GENERATE_CONFIG: "true",
+          EMBEDDED_NATS_GENERATED_CONFIG_PATH: `${home}/nats.conf`,
+          EMBEDDED_NATS_JETSTREAM_STORE_DIR: `${home}/store`,
+          EMBEDDED_NATS_LISTEN: "127.0.0.1:0",
+          EMBEDDED_NATS_LEAF_LISTEN_HOST: "127.0.0.1",
+          EMBEDDED_NATS_LEAF_LISTEN_PORT: "0",
+        };
+        for (const made of [true, false]) {
+          const log = await receiverLog(program, { ...options, env });
+          assert.equal(log.includes('"message":"stream created"'), made, log);
+          assert.match(log, /"message":"JetStream Shutdown"/);
+          await assertNoneWith(temporary, 0);
+        }
+        assert.deepEqual(await names(temporary), [`natsway-${Deno.uid()}`]);
+        assert.deepEqual(await names(home), ["nats.conf", "store"]);
+      },
+    );
 
     await t.step("F46 the nats-server ends by itself when the executable is killed", async () => {
       const { home, options, temporary } = await freshPlace(base);

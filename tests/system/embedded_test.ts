@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { request } from "../helpers/client.ts";
-import { freePort, natsServerBinary, startNats } from "../helpers/nats_server.ts";
+import { freePort, startNats } from "../helpers/nats_server.ts";
 import {
   type Natsway,
   runNatsway,
@@ -11,14 +11,18 @@ import {
 import { commandLine, descendants, processExists } from "../helpers/proc.ts";
 import { startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { pause } from "../helpers/wait.ts";
+import { ownServer, tempFolder } from "./own_server.ts";
 
-/** The executable has a nats-server inside; natsway from source gets that of the tests. */
-async function embeddedSettings(port: number, upstream: Upstream): Promise<Settings> {
+/** A receiver with a server of its own on `port`, with its state in `folder`. */
+async function embeddedSettings(
+  port: number,
+  upstream: Upstream,
+  folder: string,
+): Promise<Settings> {
   return {
-    EMBEDDED_NATS_ENABLED: "true",
+    ...await ownServer(folder),
     EMBEDDED_NATS_LISTEN: `127.0.0.1:${port}`,
     UPSTREAM_URL: upstream.url,
-    EMBEDDED_NATS_BINARY: Deno.env.get("NATSWAY_EXECUTABLE") ? "" : await natsServerBinary(),
   };
 }
 
@@ -33,16 +37,22 @@ async function serves(port: number): Promise<void> {
   }
 }
 
-async function startEmbedded(port: number, upstream: Upstream): Promise<Natsway> {
-  return await startNatsway("receiver", await embeddedSettings(port, upstream), { ms: 10_000 });
+async function startEmbedded(
+  port: number,
+  upstream: Upstream,
+  folder: string,
+): Promise<Natsway> {
+  const settings = await embeddedSettings(port, upstream, folder);
+  return await startNatsway("receiver", settings, { ms: 10_000 });
 }
 
 /** Runs a start that must fail because the port is taken. */
 async function cannotStart(port: number, upstream: Upstream): Promise<void> {
+  await using folder = await tempFolder();
   const result = await runNatsway(["receiver"], {
     ...TEST_SETTINGS,
     LOG_LEVEL: "error",
-    ...await embeddedSettings(port, upstream),
+    ...await embeddedSettings(port, upstream, folder.path),
   });
   assert.equal(result.code, 3, result.stderr);
   assert.ok(result.ms < 5_000, `${result.ms} ms`);
@@ -79,28 +89,31 @@ Deno.test("F45 another nats-server on the embedded port is never adopted", async
 
 Deno.test("F46 SIGTERM: the embedded server is gone before natsway exits, and the next start serves", async () => {
   await using upstream = await startUpstream();
+  await using folder = await tempFolder();
   const port = freePort();
-  const first = await startEmbedded(port, upstream);
+  const first = await startEmbedded(port, upstream, folder.path);
   const children = descendants(first.pid);
   assert.ok(children.length > 0, "no child process");
   await serves(port);
   first.kill("SIGTERM");
   assert.equal((await first.ended()).code, 0, first.described("exit code"));
   assert.deepEqual(children.filter(processExists), []);
-  await using _second = await startEmbedded(port, upstream);
+  assert.match(first.stderr, /JetStream Shutdown/, "the store was closed");
+  await using _second = await startEmbedded(port, upstream, folder.path);
   await serves(port);
 });
 
 Deno.test("F46 SIGKILL: the embedded server ends by itself within 5 s, and a start at once serves", async () => {
   await using upstream = await startUpstream();
+  await using folder = await tempFolder();
   const port = freePort();
-  const first = await startEmbedded(port, upstream);
+  const first = await startEmbedded(port, upstream, folder.path);
   const children = descendants(first.pid);
   assert.ok(children.length > 0, "no child process");
   first.kill("SIGKILL");
   const killed = performance.now();
   await first.ended();
-  await using second = await startEmbedded(port, upstream);
+  await using second = await startEmbedded(port, upstream, folder.path);
   assert.ok(performance.now() - killed < 10_000);
   assert.ok(second.running);
   await serves(port);
@@ -111,15 +124,30 @@ Deno.test("F46 SIGKILL: the embedded server ends by itself within 5 s, and a sta
   }
 });
 
-Deno.test("an embedded server that dies ends natsway with a failure that names it", async () => {
-  await using upstream = await startUpstream();
-  await using natsway = await startEmbedded(freePort(), upstream);
+/** Process id of the nats-server that a natsway has started. */
+function serverOf(natsway: Natsway): number {
   const servers = descendants(natsway.pid).filter((pid) =>
     /nats-server/.test(commandLine(pid)[0] ?? "")
   );
   assert.equal(servers.length, 1);
-  Deno.kill(servers[0] as number, "SIGKILL");
-  const status = await natsway.ended(10_000);
-  assert.ok(status.code === 1 || status.code === 3, natsway.described(`exit code ${status.code}`));
-  assert.match(natsway.stderr, /nats-server/);
+  return servers[0] as number;
+}
+
+Deno.test("an embedded server that dies is started again and serves; one that keeps dying ends natsway with 3", async () => {
+  await using upstream = await startUpstream();
+  await using folder = await tempFolder();
+  const port = freePort();
+  await using natsway = await startEmbedded(port, upstream, folder.path);
+  for (let kills = 1;; kills++) {
+    const from = natsway.mark;
+    Deno.kill(serverOf(natsway), "SIGKILL");
+    if (kills === 6) break;
+    await natsway.event("embedded nats-server runs", { from, ms: 20_000 });
+    if (kills === 1) {
+      await natsway.event("ready", { from });
+      await serves(port);
+    }
+  }
+  assert.equal((await natsway.ended(10_000)).code, 3, natsway.described("exit code"));
+  assert.match(natsway.stderr, /nats-server does not stay up: it ended 6 times in 60 s/);
 });

@@ -149,7 +149,7 @@ Deno.test("NATS_MODE=auto on a server without JetStream resolves to core", async
   assert.equal(nats["backend"], "core");
 });
 
-Deno.test("a request that runs while NATS goes away ends visibly, never as a clean end", async () => {
+Deno.test("a request that runs while NATS goes away for longer than PEER_TIMEOUT ends visibly, never as a clean end", async () => {
   await using rig = await startRig({ settings: { PEER_TIMEOUT: "3" } });
   rig.upstream.route("/half", async (_, connection) => {
     await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789");

@@ -18,7 +18,7 @@ import (
 	"math/rand"
 	"net"
 	"os"
-	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -299,7 +299,10 @@ func compare(conn *net.TCPConn, s *stream) error {
 	for at := 0; ; {
 		n, err := conn.Read(buffer)
 		for got := buffer[:n]; len(got) > 0; {
-			part := min(len(got), patternBytes-at)
+			part := len(got)
+			if part > patternBytes-at {
+				part = patternBytes - at
+			}
 			if !bytes.Equal(got[:part], pattern[at:at+part]) {
 				return fmt.Errorf("wrong bytes within %d after %d", n, s.received.Load())
 			}
@@ -366,7 +369,7 @@ func (r *run) client(c command, index int) error {
 func measureStreams(c command, number uint32) (result result) {
 	length := time.Duration(c.Seconds * float64(time.Second))
 	r := &run{id: number, verify: c.Verify, deadline: time.Now().Add(length + settle + 3*patience)}
-	for range c.AtOnce {
+	for len(r.streams) < c.AtOnce {
 		r.streams = append(r.streams, &stream{targetEnd: make(chan error, 1)})
 	}
 	current.Store(r)
@@ -374,7 +377,11 @@ func measureStreams(c command, number uint32) (result result) {
 	failures := newFailures()
 	var clients sync.WaitGroup
 	for index := range r.streams {
-		clients.Go(func() { failures.add(r.client(c, index)) })
+		clients.Add(1)
+		go func(index int) {
+			defer clients.Done()
+			failures.add(r.client(c, index))
+		}(index)
 	}
 	for end := time.Now().Add(patience); !allStarted(r.streams); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -392,7 +399,9 @@ func measureStreams(c command, number uint32) (result result) {
 	for index := range r.streams {
 		got := after[index] - before[index]
 		result.Bytes += got
-		result.Fastest = max(result.Fastest, got)
+		if got > result.Fastest {
+			result.Fastest = got
+		}
 		if index == 0 || got < result.Slowest {
 			result.Slowest = got
 		}
@@ -403,7 +412,12 @@ func measureStreams(c command, number uint32) (result result) {
 }
 
 func allStarted(streams []*stream) bool {
-	return !slices.ContainsFunc(streams, func(s *stream) bool { return s.received.Load() == 0 })
+	for _, s := range streams {
+		if s.received.Load() == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func received(streams []*stream) []int64 {
@@ -421,8 +435,10 @@ func measureSessions(c command) (result result) {
 	failures := newFailures()
 	var count atomic.Int64
 	var workers sync.WaitGroup
-	for range c.AtOnce {
-		workers.Go(func() {
+	for i := 0; i < c.AtOnce; i++ {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
 			for time.Since(start) < length {
 				if err := session(c.Port); err != nil {
 					failures.add(err)
@@ -431,7 +447,7 @@ func measureSessions(c command) (result result) {
 				}
 				count.Add(1)
 			}
-		})
+		}()
 	}
 	workers.Wait()
 	result.Seconds = time.Since(start).Seconds()
@@ -498,7 +514,7 @@ func measurePingPong(c command) (result result) {
 	}
 	result.Seconds = time.Since(first).Seconds() - settle.Seconds()
 	if len(times) > 0 {
-		slices.Sort(times)
+		sort.Float64s(times)
 		result.Count = int64(len(times))
 		result.P50Us = times[len(times)/2]
 		result.P99Us = times[len(times)*99/100]

@@ -59,6 +59,7 @@ export class PlanePuller {
       label: options.label,
       pullSubject: options.pullSubject,
       expiresMs: EXPIRES_MS,
+      heartbeats: true,
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),
       onStatus: (_number, status) => this.#status(status),
@@ -100,8 +101,9 @@ export class PlanePuller {
     switch (status.kind) {
       case "gone":
         return this.#gone(status.text);
+      case "busy":
       case "refused":
-        return this.#refused(status.text);
+        return this.#refused(status);
       case "ended": {
         this.#messages -= status.unusedMessages;
         this.#bytes -= status.unusedBytes;
@@ -114,10 +116,10 @@ export class PlanePuller {
   }
 
   /** None of what was asked for is left: what is counted as such was never taken. */
-  #refused(text: string): void {
+  #refused({ kind, text }: { readonly kind: string; readonly text: string }): void {
     this.#messages = 0;
     this.#bytes = 0;
-    if (++this.#refusals > MAX_REFUSALS) return this.#gone(text);
+    if (++this.#refusals > MAX_REFUSALS && kind === "refused") return this.#gone(text);
     clearTimeout(this.#retry);
     this.#retry = setTimeout(() => {
       this.#retry = undefined;

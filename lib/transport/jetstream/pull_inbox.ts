@@ -24,6 +24,11 @@ export interface PullInboxOptions {
   readonly pullSubject: string;
   /** The server ends a pull after that time. */
   readonly expiresMs: number;
+  /**
+   * False where only the first answer to a pull arrives: without heartbeats that is the message.
+   * `expiresMs` has to be short then.
+   */
+  readonly heartbeats: boolean;
   /** A message; the views end with the call. */
   readonly onMessage: (
     token: string,
@@ -41,8 +46,10 @@ export interface PullInboxOptions {
 
 const NS_PER_MS = 1_000_000;
 const MAX_HEARTBEAT_MS = 3000;
-/** So many heartbeats may be missing. */
-const MISSED_HEARTBEATS = 3;
+/** So many times nothing may have come. */
+const QUIET_LOOKS = 2;
+/** Not looked for more often, however short the heartbeats are. */
+const MIN_LOOK_MS = 1000;
 
 const encoder = new TextEncoder();
 
@@ -51,7 +58,7 @@ export class PullInbox {
   readonly #options: PullInboxOptions;
   readonly #prefix = `${createInbox()}.`;
   readonly #subscription: LinkSubscription;
-  readonly #heartbeatMs: number;
+  readonly #heartbeatMs: number | null;
   readonly #watch: ReturnType<typeof setInterval>;
   #number = 0;
   #quiet = 0;
@@ -64,8 +71,11 @@ export class PullInbox {
       deliver: (token, data, reply, headers) => this.#deliver(token, data, reply, headers),
     });
     // The server refuses heartbeats that are not rarer than twice in the time of a pull.
-    this.#heartbeatMs = Math.max(1, Math.floor(Math.min(MAX_HEARTBEAT_MS, options.expiresMs / 2)));
-    this.#watch = setInterval(() => this.#look(), this.#heartbeatMs);
+    this.#heartbeatMs = options.heartbeats
+      ? Math.max(1, Math.floor(Math.min(MAX_HEARTBEAT_MS, options.expiresMs / 2)))
+      : null;
+    const lookMs = Math.max(MIN_LOOK_MS, this.#heartbeatMs ?? MAX_HEARTBEAT_MS);
+    this.#watch = setInterval(() => this.#look(), lookMs);
   }
 
   /** Sends a pull; its number comes with its statuses. 0: there is no connection. */
@@ -75,7 +85,7 @@ export class PullInbox {
       batch: messages,
       ...(bytes === undefined ? {} : { max_bytes: bytes }),
       expires: Math.round(expiresMs * NS_PER_MS),
-      idle_heartbeat: this.#heartbeatMs * NS_PER_MS,
+      ...(this.#heartbeatMs === null ? {} : { idle_heartbeat: this.#heartbeatMs * NS_PER_MS }),
     };
     const number = ++this.#number;
     const sent = link.publish(pullSubject, [encoder.encode(JSON.stringify(body))], {
@@ -107,6 +117,6 @@ export class PullInbox {
   /** Counts looks and not time: a process that was stopped finds its messages before it looks twice. */
   #look(): void {
     if (!this.#options.waiting()) this.#quiet = 0;
-    else if (++this.#quiet > MISSED_HEARTBEATS) this.#options.onSilence();
+    else if (++this.#quiet > QUIET_LOOKS) this.#options.onSilence();
   }
 }

@@ -16,7 +16,9 @@ export type PullStatus =
     readonly unusedBytes: number;
     readonly text: string;
   }
-  /** The server did not take the pull: later, or never like this. */
+  /** The consumer has as many pulls as it takes, or this one asks for too much: later. */
+  | { readonly kind: "busy"; readonly text: string }
+  /** The server did not take the pull. */
   | { readonly kind: "refused"; readonly text: string }
   /** The consumer or its server is not what it was: look at it before the next pull. */
   | { readonly kind: "gone"; readonly text: string };
@@ -51,6 +53,7 @@ export function parsePullStatus(headers: Uint8Array): PullStatus | null {
   if (status === CONFLICT && GONE.some((one) => lower.startsWith(one))) {
     return { kind: "gone", text: named };
   }
+  if (status === CONFLICT && lower.startsWith("exceeded ")) return { kind: "busy", text: named };
   const ordinary = status === NO_MESSAGES || status === TIMEOUT ||
     (status === CONFLICT && ORDINARY.some((one) => lower.startsWith(one)));
   if (!ordinary) return { kind: "refused", text: named };

@@ -10,6 +10,7 @@ import { type Clock, type Moment, momentOf } from "./clock.ts";
 import { PullInbox } from "./pull_inbox.ts";
 import type { PullStatus } from "./pull_status.ts";
 import { MESSAGE_OVERHEAD_BYTES } from "./plane_puller.ts";
+import { SINGLE_EXPIRES_MS } from "./single_puller.ts";
 
 const PULL_BYTES = 8 * 1024 * 1024;
 const MAX_EXPIRES_MS = 30_000;
@@ -27,18 +28,12 @@ export interface RequestPullerOptions {
   readonly maxBytes: number | null;
   readonly maxExpiresMs: number | null;
   readonly maxPayload: number;
+  /** Only the first answer to a pull arrives (see `single_puller.ts`). */
+  readonly single: boolean;
   /** How many may come now. */
   readonly free: () => number;
   /** `pulled`: when the pull was sent that brought the message, or an earlier one. */
   readonly onMessage: (
-    token: string,
-    data: Uint8Array,
-    ackSubject: string,
-    headers: Uint8Array | null,
-    pulled: Moment,
-  ) => void;
-  /** A message that came after `stop` was called. */
-  readonly onStraggler: (
     token: string,
     data: Uint8Array,
     ackSubject: string,
@@ -69,8 +64,13 @@ export class RequestPuller {
       // A third of ack_wait: what comes at the end of a pull still has two thirds of its lease.
       expiresMs: Math.max(
         20,
-        Math.min(options.ackWaitMs / 3, MAX_EXPIRES_MS, options.maxExpiresMs ?? Infinity),
+        Math.min(
+          options.ackWaitMs / 3,
+          options.single ? SINGLE_EXPIRES_MS : MAX_EXPIRES_MS,
+          options.maxExpiresMs ?? Infinity,
+        ),
       ),
+      heartbeats: !options.single,
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),
       onStatus: (number, status) => this.#status(number, status),
@@ -85,7 +85,7 @@ export class RequestPuller {
     const { maxBatch, maxBytes, maxPayload, clock } = this.#options;
     const free = Math.min(this.#options.free(), maxBatch ?? Infinity);
     if (!(free >= 1)) return;
-    const messages = this.#alone ? 1 : Math.floor(free);
+    const messages = this.#alone || this.#options.single ? 1 : Math.floor(free);
     const wanted = Math.max(PULL_BYTES, maxPayload + MESSAGE_OVERHEAD_BYTES);
     const bytes = Math.min(wanted, maxBytes ?? Infinity);
     const sent = momentOf(clock);
@@ -96,7 +96,7 @@ export class RequestPuller {
     this.#pull = { number, left: messages, used: false };
   }
 
-  /** Takes no more: ends the pull, and hands what still comes to `onStraggler`. */
+  /** Ends the pull. What is on its way still comes until it resolves. */
   async stop(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#retry);
@@ -113,10 +113,6 @@ export class RequestPuller {
     if (this.#pull !== null) {
       this.#pull.used = true;
       if (--this.#pull.left <= 0) this.#pull = null;
-    }
-    if (this.#ended) {
-      this.#options.onStraggler(token, data, ackSubject, headers, this.#pulled);
-      return;
     }
     try {
       this.#options.onMessage(token, data, ackSubject, headers, this.#pulled);
@@ -136,7 +132,9 @@ export class RequestPuller {
       this.more();
       return;
     }
-    if (++this.#refusals > MAX_REFUSALS) return this.#gone(status.text);
+    if (++this.#refusals > MAX_REFUSALS && status.kind === "refused") {
+      return this.#gone(status.text);
+    }
     this.#retry = setTimeout(() => {
       this.#retry = undefined;
       this.more();
