@@ -26,7 +26,6 @@ import { brokenOffText, contentTypeOf, inBandError } from "./late_error.ts";
 import { Owner } from "./owner.ts";
 import { PoolQuestion } from "./pool_question.ts";
 
-/** What an exchange is about. */
 export interface ExchangeOptions {
   readonly flow: Flow;
   readonly response: ResponseWriter;
@@ -113,6 +112,11 @@ export class HttpExchange {
   linkLost(): void {
     // Before the first event nothing can be spliced; a lane brings what is missing again.
     if (this.#owner !== null) this.#fail("nats_down", "The connection to NATS was lost");
+  }
+
+  /** JetStream has not taken the request: nobody will ever answer. */
+  lost(reason: string): void {
+    if (!this.#isOwned) this.#fail("nats_down", `The request was lost: ${reason}`);
   }
 
   /** The request could not be published: answers with `status`. */

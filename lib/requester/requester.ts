@@ -329,6 +329,7 @@ export class Requester {
       if (messageBytes > limit) throw new MessageTooLargeError(messageBytes, limit);
       const sent = transport.publish(requestSubject(roots, serviceId, id), [envelope], {
         reply: replyTo,
+        onLost: (reason) => exchange.lost(reason),
         ...(headers === null ? {} : { headers }),
       });
       if (!sent) exchange.refuse("nats_down", 503, "The connection to NATS was lost");

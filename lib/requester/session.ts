@@ -133,6 +133,11 @@ export class Session implements LaneApp, SessionHandle {
     if (this.#pump === null) this.#lane?.reset("canceled");
   }
 
+  /** JetStream has not taken the request: nobody will ever answer. */
+  lost(reason: string): void {
+    if (this.#owner === null) this.fail("nats_down", `The request was lost: ${reason}`);
+  }
+
   /** There is no session: tells the client, and whoever may still get the request. */
   fail(code: FailureCode, message: string): void {
     if (this.#ended) return;

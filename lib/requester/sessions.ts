@@ -80,7 +80,8 @@ export class Sessions {
       peer: { ...peer(), window: session.window },
     });
     const subject = requestSubject(roots, serviceId, id);
-    if (transport.publish(subject, [envelope], { reply: replyTo })) return session;
+    const onLost = (reason: string) => session.lost(reason);
+    if (transport.publish(subject, [envelope], { reply: replyTo, onLost })) return session;
     return fail("nats_down", "The connection to NATS was lost");
   }
 }

@@ -15,12 +15,12 @@ import { localRoutes, type ServiceView } from "../observe/routes.ts";
 import { planePatterns } from "../protocol/subjects.ts";
 import type { Receiver } from "../receiver/receiver.ts";
 import type { Requester } from "../requester/requester.ts";
-import { connectCore, type CoreTransport } from "../transport/core.ts";
+import { type AutoTransport, connectTransport } from "../transport/jetstream/auto_transport.ts";
 import { type Duplicate, duplicateError, Presence } from "../transport/presence.ts";
-import { linkSettings } from "../transport/settings.ts";
 import { HttpEntry } from "./http_entry.ts";
 import { Ports } from "./ports.ts";
 import { makeReceiver, makeRequester, type RoleParts, rootsOf } from "./roles.ts";
+import { transportOptions } from "./transport_options.ts";
 
 /** Longest that a stop waits for closing sockets once the work is over. */
 const CLOSE_MS = 2_000;
@@ -29,7 +29,7 @@ const CLOSE_MS = 2_000;
 export class Service {
   readonly #config: Config;
   readonly #logger: Logger;
-  readonly #transport: CoreTransport;
+  readonly #transport: AutoTransport;
   readonly #registry: FlowRegistry;
   readonly #presence: Presence;
   readonly #requester: Requester | null;
@@ -77,6 +77,8 @@ export class Service {
     this.#requester = role === "requester" ? makeRequester(parts, () => this.#runtime()) : null;
     this.#receiver = role === "receiver" ? makeReceiver(parts, () => this.#ports.all()) : null;
     this.#transport.onConnection((connected) => this.#connectionChanged(connected));
+    this.#transport.onReadiness(() => this.#reportReadiness());
+    void this.#transport.failed.then((error) => this.#failed.resolve(error));
     this.#connectionChanged(this.#transport.connected);
   }
 
@@ -108,7 +110,7 @@ export class Service {
       ? "asking whether SERVICE_ID is free"
       : !this.#subscribed
       ? "subscribing"
-      : deniedReason(transport.planesDenied);
+      : transport.notReady ?? deniedReason(transport.planesDenied);
     const serving = reason === null;
     return {
       role,
@@ -171,20 +173,8 @@ export class Service {
     });
   }
 
-  #connect(): CoreTransport {
-    const config = this.#config;
-    return connectCore({
-      ...linkSettings(config),
-      logger: this.#logger,
-      backendReason: config.natsMode === "core"
-        ? "NATS_MODE=core"
-        : "this version carries Core only",
-      subjects: {
-        requests: config.listenSubject,
-        queueGroup: config.natsQueueGroup,
-        ...planePatterns(rootsOf(config), config.serviceId),
-      },
-    });
+  #connect(): AutoTransport {
+    return connectTransport(transportOptions(this.#config, this.#logger));
   }
 
   /** Answers who asks for this process, and finds out whether another one has its SERVICE_ID. */

@@ -7,26 +7,17 @@ import { newId } from "../flow/ids.ts";
 import { MemoryBudget } from "../flow/memory_budget.ts";
 import { FlowRegistry } from "../flow/registry.ts";
 import type { Logger } from "../logger.ts";
-import { planePatterns } from "../protocol/subjects.ts";
 import type { StdioSession } from "../stdio.ts";
-import { connectCore } from "../transport/core.ts";
-import { linkSettings } from "../transport/settings.ts";
-import { makeRequester, rootsOf } from "./roles.ts";
+import { type AutoTransport, connectTransport } from "../transport/jetstream/auto_transport.ts";
+import { makeRequester } from "./roles.ts";
+import { transportOptions } from "./transport_options.ts";
 
 /**
  * Begins to connect. Such a process lives for one session, so it is not on the lists of presence.
  * @throws {StartError} credentials or certificates cannot be used
  */
 export function openStdioSession(config: Config, logger: Logger): StdioSession {
-  const transport = connectCore({
-    ...linkSettings(config),
-    logger,
-    subjects: {
-      requests: config.listenSubject,
-      queueGroup: config.natsQueueGroup,
-      ...planePatterns(rootsOf(config), config.serviceId),
-    },
-  });
+  const transport = connectTransport(transportOptions(config, logger));
   const registry = new FlowRegistry({ maxFlows: config.maxFlows, logger });
   const requester = makeRequester({
     config,
@@ -40,7 +31,7 @@ export function openStdioSession(config: Config, logger: Logger): StdioSession {
   requester.start();
   return {
     open: requester.openSession,
-    ready: untilConnected(transport),
+    ready: untilReady(transport),
     end: () => [...registry.ends().keys()].at(-1) ?? null,
     async close() {
       // Whoever ends this process wants no more of the session: no failure of anybody's.
@@ -50,19 +41,22 @@ export function openStdioSession(config: Config, logger: Logger): StdioSession {
   };
 }
 
-/** Resolves once the server has taken the subscriptions. */
-async function untilConnected(transport: ReturnType<typeof connectCore>): Promise<void> {
+/** Resolves once the transport is in service: connected, its backend known, its planes heard. */
+async function untilReady(transport: AutoTransport): Promise<void> {
+  const changed = () =>
+    new Promise<void>((resolve) => {
+      transport.onConnection(() => resolve());
+      transport.onReadiness(() => resolve());
+    });
   for (;;) {
-    if (!transport.connected) {
-      await new Promise<void>((resolve) =>
-        transport.onConnection((connected) => connected && resolve())
-      );
-    }
+    const change = changed();
     try {
-      await transport.flush();
-      return;
+      if (transport.connected) await transport.flush();
+      const { connected, notReady } = transport.status();
+      if (connected && (notReady ?? null) === null) return;
     } catch {
       // The connection is gone again.
     }
+    await change;
   }
 }

@@ -67,17 +67,19 @@ export async function startCabled(
 export async function startLeafBridge(options: BridgeOptions = {}): Promise<Bridge> {
   await using stack = new AsyncDisposableStack();
   const linkPort = freePort();
+  const cable = stack.use(await Cable.to(linkPort));
+  // A leaf also tries what its hub says of itself, which must not lead past the cable.
+  const advertised = `127.0.0.1:${cable.port}`;
   const hub = stack.use(
     await startNats({
-      config:
-        `server_name: hub\nleafnodes { listen: "127.0.0.1:${linkPort}", no_advertise: true }\n`,
+      config: `server_name: hub\n` +
+        `leafnodes { listen: "127.0.0.1:${linkPort}", advertise: "${advertised}" }\n`,
     }),
   );
-  const cable = stack.use(await Cable.to(linkPort));
   const leaf = stack.use(
     await startNats({
       config: `server_name: leaf\n` +
-        `leafnodes { reconnect: 1, remotes: [{ url: "nats://127.0.0.1:${cable.port}" }] }\n`,
+        `leafnodes { reconnect: 1, remotes: [{ url: "nats://${advertised}" }] }\n`,
     }),
   );
   const upstream = stack.use(await startUpstream(options.upstream));

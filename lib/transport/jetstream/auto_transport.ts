@@ -153,7 +153,7 @@ export class AutoTransport implements Transport {
       ...this.link.status(),
       backend: "auto",
       backendReason: "NATS_MODE=auto: not resolved yet",
-      notReady: this.#resolver?.reason ?? null,
+      notReady: this.#resolver?.reason ?? "asking NATS whether the stream is there",
     };
   }
 

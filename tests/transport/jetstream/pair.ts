@@ -34,22 +34,26 @@ export class Pair implements AsyncDisposable {
   }
 
   async ready(ms = 15_000): Promise<void> {
-    await Promise.all(this.peers.map((peer) => peer.until(null, ms)));
+    const waits = await Promise.allSettled(this.peers.map((peer) => peer.until(null, ms)));
+    for (const wait of waits) {
+      if (wait.status === "rejected") throw wait.reason;
+    }
   }
 
   /** One request and its answer, asked once. */
   async roundTrip(ms = 5000): Promise<void> {
     const id = `id${++this.#count}`;
-    const lost = Promise.withResolvers<never>();
+    const lost = (reason: string) => this.answers.add(`${id} lost: ${reason}`);
     const sent = this.requester.transport.publish(`proxy.requests.edge.${id}`, [encode(id)], {
-      onLost: (reason) => lost.reject(new Error(`lost: ${reason}`)),
+      onLost: lost,
     });
     assert.ok(sent, "the link is down");
-    const describe = () => this.peers.map((peer) => peer.logger.text).join("\n");
-    await Promise.race([
-      this.answers.find((text) => text === id, { ms, what: `the answer to ${id}`, describe }),
-      lost.promise,
-    ]);
+    const answer = await this.answers.find((text) => text.split(" ")[0] === id, {
+      ms,
+      what: `the answer to ${id}`,
+      describe: () => this.peers.map((peer) => peer.logger.text).join("\n"),
+    });
+    assert.equal(answer, id);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
