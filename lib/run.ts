@@ -122,8 +122,9 @@ async function serve(
     return early;
   }
   const stopped = service.stop().then(() => ExitCode.Ok);
-  const atOnce = signal.second.then(() => {
+  const atOnce = signal.second.then(async () => {
     logger.warn("second signal: ending at once");
+    await service.abort();
     return ExitCode.Failure;
   });
   return await Promise.race([stopped, atOnce, died]);

@@ -14,6 +14,9 @@ export type FlowState = "waiting" | "open" | "ended";
 /** How a flow ended: `ok`, or the failure's code. */
 export type FlowEnd = "ok" | FailureCode;
 
+/** Ends that are everyday: nobody has to look into them. */
+const QUIET: ReadonlySet<FlowEnd> = new Set(["ok", "canceled", "reset"]);
+
 /** One request with its response. Only its role changes it, only the registry ends it. */
 export class Flow {
   state: FlowState = "waiting";
@@ -144,7 +147,7 @@ export class FlowRegistry {
   }
 
   #log(flow: Flow, end: FlowEnd, detail: string | undefined): void {
-    const level = end === "ok" || end === "canceled" ? "debug" : "warning";
+    const level = QUIET.has(end) ? "debug" : "warning";
     if (!this.#logger.enabled(level)) return;
     const fields = {
       request_id: flow.id,

@@ -24,6 +24,8 @@ import { transportOptions } from "./transport_options.ts";
 
 /** Longest that a stop waits for closing sockets once the work is over. */
 const CLOSE_MS = 2_000;
+/** How long peers may take to be told of the end at once. */
+const ABORT_MS = 250;
 
 /** A role that runs. */
 export class Service {
@@ -130,6 +132,13 @@ export class Service {
    */
   stop(graceMs = this.#config.shutdownGraceMs): Promise<void> {
     return this.#stopped ??= this.#stop(graceMs);
+  }
+
+  /** Breaks everything off at once: what is under way ends visibly, here and at the peers. */
+  async abort(): Promise<void> {
+    this.#requester?.stop();
+    this.#receiver?.stop();
+    await within(ABORT_MS, this.#transport.flush().catch(() => {}));
   }
 
   async #stop(graceMs: number): Promise<void> {

@@ -10,6 +10,8 @@ export interface NatsOptions {
   readonly config?: string;
   /** @default a free port */
   readonly port?: number;
+  /** Whether it has JetStream, with a store in its own folder. @default {false} */
+  readonly jetstream?: boolean;
 }
 
 const READY_TIMEOUT_MS = 15_000;
@@ -31,7 +33,7 @@ export async function startNats(options: NatsOptions = {}): Promise<NatsServer> 
   const binary = await natsServerBinary();
   // Another process may take the free port before the server does: then another one is tried.
   for (let attempt = 1;; attempt++) {
-    const server = new NatsServer(binary, options.port ?? freePort(), options.config ?? "");
+    const server = new NatsServer(binary, options);
     try {
       await server.restart();
       return server;
@@ -77,17 +79,20 @@ export class NatsServer implements AsyncDisposable {
   readonly port: number;
   readonly #binary: string;
   readonly #folder: string;
+  /** What the configuration always begins with. */
+  readonly #head: string;
   #process: Deno.ChildProcess | null = null;
   #logDone: Promise<void> = Promise.resolve();
   #log = "";
   #listeners: ((ended: boolean) => void)[] = [];
 
-  constructor(binary: string, port: number, config: string) {
-    this.port = port;
+  constructor(binary: string, options: NatsOptions) {
+    this.port = options.port ?? freePort();
     this.#binary = binary;
     this.#folder = Deno.makeTempDirSync({ prefix: "natsway-nats-" });
-    const head = `listen: "127.0.0.1:${port}"\n`;
-    Deno.writeTextFileSync(`${this.#folder}/nats.conf`, head + config);
+    const store = options.jetstream ? `jetstream { store_dir: "${this.#folder}/store" }\n` : "";
+    this.#head = `listen: "127.0.0.1:${this.port}"\n${store}`;
+    this.configure(options.config ?? "");
   }
 
   get url(): string {
@@ -103,12 +108,15 @@ export class NatsServer implements AsyncDisposable {
     return this.#log;
   }
 
-  /** Replaces the configuration (without `listen`) for the next `restart` or `reload`. */
+  /** Replaces the configuration (without `listen` and the store) for the next `restart` or `reload`. */
   configure(config: string): void {
-    Deno.writeTextFileSync(
-      `${this.#folder}/nats.conf`,
-      `listen: "127.0.0.1:${this.port}"\n${config}`,
-    );
+    Deno.writeTextFileSync(`${this.#folder}/nats.conf`, this.#head + config);
+  }
+
+  /** What JetStream has kept is gone. Only while the server does not run. */
+  async loseStore(): Promise<void> {
+    if (this.#process !== null) throw new Error("the nats-server of the test still runs");
+    await Deno.remove(`${this.#folder}/store`, { recursive: true });
   }
 
   /** Makes the server read its configuration again and waits until it has. */

@@ -2,10 +2,13 @@
  * The whole bridge with real processes: nats-server, receivers, requester and a scripted upstream.
  * @module
  */
+import { type BackendOptions, backendSettings, startBackend } from "./backend.ts";
 import { RawClient, request, type RequestParts } from "./client.ts";
 import type { ReadResponseOptions, TestResponse } from "./http_message.ts";
-import { type NatsServer, startNats } from "./nats_server.ts";
+import { MODE, type Mode } from "./mode.ts";
+import type { NatsServer } from "./nats_server.ts";
 import { type Natsway, type Settings, startNatsway } from "./natsway.ts";
+import { StreamOperator } from "./stream_operator.ts";
 import { type Script, startUpstream, type Upstream } from "./upstream.ts";
 
 export interface RigOptions {
@@ -20,6 +23,12 @@ export interface RigOptions {
   requesterSettings?: Settings;
   receiverSettings?: Settings;
   natsConfig?: string;
+  /** @default the run's, see `mode.ts` */
+  mode?: Mode;
+  /** Called when NATS is there and no role is yet. */
+  prepare?: (operator: StreamOperator) => Promise<void>;
+  /** Of the stream, in JetStream mode; null: there is none. */
+  streamSubjects?: readonly string[] | null;
 }
 
 /** Targets of tests are on loopback, which a receiver denies unless told otherwise. */
@@ -41,6 +50,11 @@ export class Rig implements AsyncDisposable {
     const receiver = this.receivers[0];
     if (receiver === undefined) throw new Error("this rig has no receiver");
     return receiver;
+  }
+
+  /** Whoever runs the stream, in JetStream mode. */
+  get operator(): StreamOperator {
+    return new StreamOperator(this.nats);
   }
 
   /** The reverse endpoint. */
@@ -86,11 +100,16 @@ export class Rig implements AsyncDisposable {
 export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const cleanup: (() => Promise<unknown>)[] = [];
   try {
-    const nats = await startNats({ config: options.natsConfig ?? "" });
+    const { mode = MODE, streamSubjects, prepare } = options;
+    const backend: BackendOptions = { config: options.natsConfig ?? "", mode };
+    const nats = await startBackend(
+      streamSubjects === undefined ? backend : { ...backend, subjects: streamSubjects },
+    );
     cleanup.push(() => nats[Symbol.asyncDispose]());
+    await prepare?.(new StreamOperator(nats));
     const upstream = await startUpstream(options.upstream);
     cleanup.push(() => upstream.stop());
-    const common = { NATS_URL: nats.url, ...options.settings };
+    const common = { NATS_URL: nats.url, ...backendSettings(mode), ...options.settings };
     const receiverSettings = {
       ...common,
       UPSTREAM_URL: `${upstream.url}${options.upstreamPath ?? ""}`,

@@ -126,7 +126,6 @@ Deno.test("MAX_CONNECTIONS counts HTTP, SOCKS5 and forwards together", async () 
   const limit = new ConnectionLimit(2);
   await using http = new PortRig((request) => request.response.answer(200, "text/plain", "ok"), {
     limit,
-    maxConnections: 100,
   });
   await using forward = new ForwardRig({ limit });
   const logger = new MemoryLogger();

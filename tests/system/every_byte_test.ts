@@ -16,7 +16,7 @@ import { OPEN_PROXY, openTunnel } from "./tunnels.ts";
 
 const FULL = Deno.env.get("NATSWAY_TEST_FULL") === "1";
 const SESSIONS = FULL ? 10_000 : 400;
-const WARM_SESSIONS = FULL ? 1_000 : 150;
+const WARM_SESSIONS = FULL ? 3_000 : 150;
 const AT_ONCE = 24;
 const REST_MS = 30_000;
 /** What a process may have grown by behind the warm-up. */

@@ -19,12 +19,12 @@ export class Lease {
     this.#ackWaitMs = ackWaitMs;
   }
 
-  /** Whether it lasts on, by both clocks. Once lost it is lost: nothing moves it again. */
+  /** Whether it lasts on, by both clocks. */
   get held(): boolean {
     return elapsedMs(this.#clock, this.#start) < this.#ackWaitMs;
   }
 
-  /** An in_progress that was sent at `sent` has been confirmed now. */
+  /** An in_progress that was sent at `sent` has been confirmed now; too late, it changes nothing. */
   confirmed(sent: Moment): void {
     if (this.held) this.#start = sent;
   }

@@ -2,10 +2,9 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core/internal";
 import assert from "node:assert/strict";
 import { freePort, type NatsServer, startNats } from "../../helpers/nats_server.ts";
-import { pause } from "../../helpers/wait.ts";
 import { TestLink } from "../support.ts";
 import { Pair } from "./pair.ts";
-import { JsServer, STREAM } from "./support.ts";
+import { eventually, JsServer, STREAM } from "./support.ts";
 
 /** F42: in service again within that time. */
 const HEAL_MS = 15_000;
@@ -98,20 +97,6 @@ Deno.test("a server that was stopped for a while, with its connections kept", as
   await pair.ready(HEAL_MS);
   await pair.roundTrip();
 });
-
-/** Tries until it succeeds; after `ms` its failure is that of the test. */
-async function eventually(ms: number, attempt: () => Promise<unknown>): Promise<void> {
-  const end = performance.now() + ms;
-  while (true) {
-    try {
-      await attempt();
-      return;
-    } catch (error) {
-      if (performance.now() > end) throw error;
-      await pause(100);
-    }
-  }
-}
 
 async function startCluster(folder: string): Promise<NatsServer[]> {
   const ports = [freePort(), freePort(), freePort()];

@@ -13,7 +13,7 @@ import {
   JetStreamTransport,
 } from "../../../lib/transport/jetstream/jetstream.ts";
 import { type NatsServer, startNats } from "../../helpers/nats_server.ts";
-import { EventLog, within } from "../../helpers/wait.ts";
+import { EventLog, pause, within } from "../../helpers/wait.ts";
 import { RecordingLogger, serversOf, TestLink } from "../support.ts";
 
 /** Roots of the deployments that Ruby peers can share. */
@@ -165,5 +165,19 @@ export class JumpingClock implements Clock {
 
   wallMs(): number {
     return Date.now() + this.wallJumpMs;
+  }
+}
+
+/** Tries until it succeeds; after `ms` its failure is that of the test. */
+export async function eventually(ms: number, attempt: () => Promise<unknown>): Promise<void> {
+  const end = performance.now() + ms;
+  while (true) {
+    try {
+      await attempt();
+      return;
+    } catch (error) {
+      if (performance.now() > end) throw error;
+      await pause(100);
+    }
   }
 }
