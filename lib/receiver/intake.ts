@@ -165,6 +165,7 @@ export class Intake {
       const text = `No handler registered for operation=${operation.slice(0, 64)}`;
       this.#options.responders.event(subject, null, operation, null).refuse(503, text);
       delivery.term(text);
+      this.#options.drop("an operation that is not known");
       return;
     }
     const request = readHttpPayload(envelope.payload);

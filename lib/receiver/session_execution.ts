@@ -129,7 +129,8 @@ export class SessionExecution implements Execution {
     const { gate, dial } = this.#context;
     const { target, delivery, ttlMs, arrivedMs } = this.#job;
     try {
-      const left = arrivedMs + ttlMs - performance.now();
+      // Its client may have waited in the stream for longer than here.
+      const left = ttlMs - Math.max(performance.now() - arrivedMs, delivery.ageMs ?? 0);
       if (left <= 0) this.#end(new FlowError("canceled", "not run: expired while it waited"));
       if (this.#reason !== null) throw this.#reason;
       const socket = await dial(target, this.#abort.signal);

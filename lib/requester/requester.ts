@@ -33,6 +33,7 @@ import type { Inbound, Transport } from "../transport/types.ts";
 import type { RequesterContext } from "./context.ts";
 import { HttpExchange } from "./exchange.ts";
 import { FirstWindows } from "./first_windows.ts";
+import { hearing } from "./hearing.ts";
 import { answerTrace } from "./max_forwards.ts";
 import { PoolLimit } from "./pool_limit.ts";
 import { receiveUnknown } from "./unknown_flow.ts";
@@ -117,7 +118,7 @@ export class Requester {
       streamTimeoutMs: options.streamTimeoutMs,
       idleTimeoutMs: options.idleTimeoutMs,
       idleDeadlines: this.#idleDeadlines,
-      isListening: () => this.#started && transport.connected,
+      isListening: hearing(transport, () => this.#started),
       lanes: this.#lanes,
       windows: this.#windows,
       infoCache,

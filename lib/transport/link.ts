@@ -33,7 +33,7 @@ export const HARD_CAP_BYTES = 64 * 1024 * 1024;
 const CLOSE_TIMEOUT_MS = 2000;
 
 /** What a link says about itself; the backend adds its own part. */
-export type LinkStatus = Omit<TransportStatus, "backend" | "backendReason">;
+export type LinkStatus = Omit<TransportStatus, "backend" | "backendReason" | "notReady">;
 
 /**
  * One connection to NATS that comes and goes. It is made at once, connects in the background, and

@@ -27,22 +27,22 @@ export interface Inbound {
 /** A request from the shared plane. In Core the settling calls do nothing. */
 export interface Delivery extends Inbound {
   /** How often it was delivered, this time included; 1 in Core. */
-  readonly deliveries?: number;
+  readonly deliveries: number;
   /** Somebody had it before, and may have begun with it. */
-  readonly redelivered?: boolean;
+  readonly redelivered: boolean;
   /** There will be no further delivery: who cannot do it has to say so. */
-  readonly lastDelivery?: boolean;
+  readonly lastDelivery: boolean;
   /**
    * Time since the server took the message, in ms, exact to about 2 s; null while that is unknown. In
    * Core, where the server keeps nothing, time since it was received.
    */
-  readonly ageMs?: number | null;
+  readonly ageMs: number | null;
   /**
    * Takes the message for good, before work that must not be done twice: it is acknowledged, and true
    * means that no other receiver has or gets it. False: neither do the work nor answer, another may.
    * Settles within one `ack_wait`. True at once in Core.
    */
-  claim?(): true | Promise<boolean>;
+  claim(): true | Promise<boolean>;
   /** The work is done, or an answer explains why it never will be. */
   ack(): void;
   /** Another receiver may do better, after `delayMs`. On the last delivery the same as `term`. */
@@ -80,7 +80,7 @@ export interface RequestOptions {
 /** The request plane of a receiver. */
 export interface RequestConsumer {
   /** `free` has grown. Nothing is lost by calling it too often. */
-  more?(): void;
+  more(): void;
   /**
    * Leaves the pool; what is already on its way is still delivered, in JetStream only if no other
    * receiver can have it. Resolves when no more comes.
@@ -102,7 +102,7 @@ export interface TransportStatus {
    * Why a connected process still cannot do its work, for readiness, or null: in JetStream it names
    * the stream and the consumer that are not there.
    */
-  readonly notReady?: string | null;
+  readonly notReady: string | null;
   /** `host:port` of the server, without credentials, or null. */
   readonly server: string | null;
   /** The server's INFO, or null. */
@@ -158,10 +158,10 @@ export interface Transport {
   /** Calls `listener` at each change of `connected`. */
   onConnection(listener: (connected: boolean) => void): void;
   /** Calls `listener` at each change of `status().notReady`. */
-  onReadiness?(listener: (notReady: string | null) => void): void;
+  onReadiness(listener: (notReady: string | null) => void): void;
   status(): TransportStatus;
   /** `mode_details` of /observability/nats (http-surface.md section 6.4). Never rejects. */
-  inspect?(): Promise<Readonly<Record<string, unknown>>>;
+  inspect(): Promise<Readonly<Record<string, unknown>>>;
   /** Sends what is pending (bounded by 2 s), then closes. */
   close(): Promise<void>;
 }

@@ -3,6 +3,7 @@
  * @module
  */
 import { MODE, type Mode } from "./mode.ts";
+import type { NatsLogin } from "./nats_client.ts";
 import { type NatsOptions, type NatsServer, startNats } from "./nats_server.ts";
 import type { Settings } from "./natsway.ts";
 import { StreamOperator, SUBJECTS } from "./stream_operator.ts";
@@ -12,6 +13,8 @@ export interface BackendOptions extends Omit<NatsOptions, "jetstream"> {
   readonly mode?: Mode;
   /** Subjects of the stream; null for none. @default {SUBJECTS} */
   readonly subjects?: readonly string[] | null;
+  /** Who makes the stream, where the server asks. */
+  readonly login?: NatsLogin;
 }
 
 /** Starts the server; in JetStream mode it has the stream when this resolves. */
@@ -20,7 +23,7 @@ export async function startBackend(options: BackendOptions = {}): Promise<NatsSe
   const nats = await startNats({ ...options, jetstream: mode === "jetstream" });
   try {
     if (mode === "jetstream" && subjects !== null) {
-      await new StreamOperator(nats).addStream(subjects);
+      await new StreamOperator(nats, options.login).addStream(subjects);
     }
     return nats;
   } catch (error) {

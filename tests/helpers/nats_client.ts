@@ -15,6 +15,12 @@ export interface NatsMessage {
   readonly data: Uint8Array;
 }
 
+/** Who connects, where the server asks. */
+export interface NatsLogin {
+  readonly user?: string;
+  readonly pass?: string;
+}
+
 /** Payload as JSON object. */
 export function jsonOf(message: NatsMessage): Record<string, unknown> {
   return JSON.parse(new TextDecoder().decode(message.data)) as Record<string, unknown>;
@@ -32,12 +38,19 @@ export class NatsClient implements AsyncDisposable {
     this.#reading = this.#read();
   }
 
-  static async connect(port: number): Promise<NatsClient> {
+  static async connect(port: number, login: NatsLogin = {}): Promise<NatsClient> {
     const socket = await TestSocket.connect(port);
     await socket.readUntil("\r\n"); // INFO
-    await socket.write(
-      'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"test","version":"0"}\r\n',
-    );
+    const options = {
+      verbose: false,
+      pedantic: false,
+      headers: true,
+      no_responders: true,
+      lang: "test",
+      version: "0",
+      ...login,
+    };
+    await socket.write(`CONNECT ${JSON.stringify(options)}\r\n`);
     const client = new NatsClient(socket);
     await client.flush();
     return client;

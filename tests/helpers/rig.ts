@@ -6,6 +6,7 @@ import { type BackendOptions, backendSettings, startBackend } from "./backend.ts
 import { RawClient, request, type RequestParts } from "./client.ts";
 import type { ReadResponseOptions, TestResponse } from "./http_message.ts";
 import { MODE, type Mode } from "./mode.ts";
+import type { NatsLogin } from "./nats_client.ts";
 import type { NatsServer } from "./nats_server.ts";
 import { type Natsway, type Settings, startNatsway } from "./natsway.ts";
 import { StreamOperator } from "./stream_operator.ts";
@@ -23,6 +24,8 @@ export interface RigOptions {
   requesterSettings?: Settings;
   receiverSettings?: Settings;
   natsConfig?: string;
+  /** Who makes the stream, where that asks. */
+  natsUser?: NatsLogin;
   /** @default the run's, see `mode.ts` */
   mode?: Mode;
   /** Called when NATS is there and no role is yet. */
@@ -101,12 +104,13 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const cleanup: (() => Promise<unknown>)[] = [];
   try {
     const { mode = MODE, streamSubjects, prepare } = options;
-    const backend: BackendOptions = { config: options.natsConfig ?? "", mode };
+    const { natsConfig: config = "", natsUser: login = {} } = options;
+    const backend: BackendOptions = { config, mode, login };
     const nats = await startBackend(
       streamSubjects === undefined ? backend : { ...backend, subjects: streamSubjects },
     );
     cleanup.push(() => nats[Symbol.asyncDispose]());
-    await prepare?.(new StreamOperator(nats));
+    await prepare?.(new StreamOperator(nats, login));
     const upstream = await startUpstream(options.upstream);
     cleanup.push(() => upstream.stop());
     const common = { NATS_URL: nats.url, ...backendSettings(mode), ...options.settings };

@@ -3,7 +3,7 @@
  * has a connection of its own, so that a restart of the server does not matter.
  * @module
  */
-import { jsonOf, NatsClient } from "./nats_client.ts";
+import { jsonOf, NatsClient, type NatsLogin } from "./nats_client.ts";
 import type { NatsServer } from "./nats_server.ts";
 
 /** NATS_STREAM and NATS_CONSUMER_NAME unless a test says otherwise. */
@@ -40,9 +40,11 @@ export interface StreamState {
 /** See the module. */
 export class StreamOperator {
   readonly #nats: Pick<NatsServer, "port">;
+  readonly #login: NatsLogin;
 
-  constructor(nats: Pick<NatsServer, "port">) {
+  constructor(nats: Pick<NatsServer, "port">, login: NatsLogin = {}) {
     this.#nats = nats;
+    this.#login = login;
   }
 
   /** @param more config in the server's form */
@@ -99,7 +101,7 @@ export class StreamOperator {
   }
 
   async #ask(what: string, question: unknown = null): Promise<Record<string, unknown>> {
-    await using nats = await NatsClient.connect(this.#nats.port);
+    await using nats = await NatsClient.connect(this.#nats.port, this.#login);
     const inbox = `_INBOX.${crypto.randomUUID()}`;
     const answers = await nats.subscribe(inbox);
     const data = question === null ? "" : JSON.stringify(question);

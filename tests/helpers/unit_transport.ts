@@ -90,6 +90,7 @@ export class MemoryTransport implements Transport {
     this.#requests = handler;
     this.pool.push("join");
     return {
+      more: () => {},
       pause: () => {
         this.pool.push("leave");
         return Promise.resolve();
@@ -116,6 +117,7 @@ export class MemoryTransport implements Transport {
       status: this.connected ? "connected" : "reconnecting",
       backend: "core",
       backendReason: "a test",
+      notReady: null,
       server: "127.0.0.1:4222",
       serverInfo: null,
       maxPayload: this.maxPayload,
@@ -131,6 +133,12 @@ export class MemoryTransport implements Transport {
       receivedBytes: 0,
       planesDenied: [],
     };
+  }
+
+  onReadiness(): void {}
+
+  inspect(): Promise<Readonly<Record<string, unknown>>> {
+    return Promise.resolve({ backend_mode: "core", jetstream_available: false });
   }
 
   close(): Promise<void> {
@@ -151,6 +159,11 @@ export class MemoryTransport implements Transport {
       data,
       reply: options?.reply ?? "",
       headers: block,
+      deliveries: 1,
+      redelivered: false,
+      lastDelivery: true,
+      ageMs: 0,
+      claim: () => true as const,
       ack: () => void this.settled.push("ack"),
       nak: () => void this.settled.push("nak"),
       term: () => void this.settled.push("term"),

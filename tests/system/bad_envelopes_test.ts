@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { pattern } from "../helpers/bytes.ts";
+import { MODE } from "../helpers/mode.ts";
 import { NatsClient } from "../helpers/nats_client.ts";
 import { assertErrorReply, newId, PEER_ID, PeerCall } from "../helpers/nats_peer.ts";
 import { startNatsway } from "../helpers/natsway.ts";
@@ -8,10 +9,27 @@ import { type Row, runRows } from "../helpers/rows.ts";
 
 const RECEIVER_ID = "rec-1";
 
+interface Message {
+  readonly payload: unknown;
+  readonly reply?: string;
+  readonly headers?: string[];
+}
+
+/** The reply subject of a message that a stream keeps is the stream's: a header names the other. */
+function send(call: PeerCall, { payload, reply, headers = [] }: Message): Promise<void> {
+  if (reply === undefined || MODE === "core") {
+    return call.send(payload, {
+      ...(reply === undefined ? {} : { reply }),
+      ...(headers.length === 0 ? {} : { headers }),
+    });
+  }
+  return call.send(payload, { headers: [`Reply-To: ${reply}`, ...headers] });
+}
+
 function errorRow(
   nats: NatsClient,
   name: string,
-  make: (call: PeerCall) => { payload: unknown; reply?: string; headers?: string[] },
+  make: (call: PeerCall) => Message,
   status: number,
   error: string | RegExp,
   early = true,
@@ -20,8 +38,7 @@ function errorRow(
     name: `${name}: ${status} ${error}`,
     run: async () => {
       const call = new PeerCall(nats);
-      const { payload, ...options } = make(call);
-      await call.send(payload, options);
+      await send(call, make(call));
       assertErrorReply(await call.answered(), status, error, { early, receiver: RECEIVER_ID });
     },
   };
@@ -30,14 +47,13 @@ function errorRow(
 function silentRow(
   nats: NatsClient,
   name: string,
-  make: (call: PeerCall) => { payload: unknown; reply?: string; headers?: string[] },
+  make: (call: PeerCall) => Message,
 ): Row {
   return {
     name: `${name}: no answer, and nothing breaks`,
     run: async () => {
       const call = new PeerCall(nats);
-      const { payload, ...options } = make(call);
-      await call.send(payload, options);
+      await send(call, make(call));
       await call.unanswered();
     },
   };

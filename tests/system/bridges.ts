@@ -3,6 +3,7 @@
  * its hub.
  * @module
  */
+import { backendSettings, startBackend } from "../helpers/backend.ts";
 import { freePort, type NatsServer, startNats } from "../helpers/nats_server.ts";
 import { type Natsway, type Settings, startNatsway } from "../helpers/natsway.ts";
 import { type Script, startUpstream, type Upstream } from "../helpers/upstream.ts";
@@ -43,10 +44,10 @@ export async function startCabled(
   options: BridgeOptions = {},
 ): Promise<Bridge> {
   await using stack = new AsyncDisposableStack();
-  const nats = stack.use(await startNats());
+  const nats = stack.use(await startBackend());
   const cable = stack.use(await Cable.to(nats.port));
   const upstream = stack.use(await startUpstream(options.upstream));
-  const settings = commonSettings(options);
+  const settings = { ...commonSettings(options), ...backendSettings() };
   const urlOf = (one: string) => one === role ? `nats://127.0.0.1:${cable.port}` : nats.url;
   const [requester, receiver] = await Promise.all([
     startNatsway("requester", { ...settings, NATS_URL: urlOf("requester") }),
@@ -63,7 +64,7 @@ export async function startCabled(
   return { ...parts, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-/** The requester on a leaf, the receiver on the hub, the cable between the two servers. */
+/** The requester on a leaf, the receiver on the hub, the cable between the two servers. In Core. */
 export async function startLeafBridge(options: BridgeOptions = {}): Promise<Bridge> {
   await using stack = new AsyncDisposableStack();
   const linkPort = freePort();

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { json, one, type TestResponse, text } from "../helpers/http_message.ts";
+import { coreTest } from "../helpers/mode.ts";
 import { freePort } from "../helpers/nats_server.ts";
 import type { Natsway } from "../helpers/natsway.ts";
 import { type Rig, startRig } from "../helpers/rig.ts";
@@ -71,38 +72,42 @@ for (const receivers of [1, 2] as const) {
     await fails(rig, "/garbage", 502, "target_broken");
   });
 
-  Deno.test(`F56 a full queue: 503 overloaded with Retry-After, ${also}`, async () => {
-    await using rig = await startRig({
-      receivers,
-      receiverSettings: { RECEIVER_MAX_INFLIGHT: "1" },
-    });
-    const release = Promise.withResolvers<void>();
-    rig.upstream.route("/held", async (_, connection) => {
-      await release.promise;
-      await connection.write(answer("held"));
-    });
-    // One slot and two places in the queue at each receiver: the rest is refused.
-    const all = Array.from({ length: 20 }, async (_, i) => {
-      const response = await rig.request(`/held/${i}`, { ms: 30_000 });
-      return { target: `/held/${i}`, response };
-    });
-    const refused = await within(
-      Promise.any(all.map(async (one) => {
-        const { target, response } = await one;
-        assert.equal(response.status, 503);
-        return { target, response };
-      })),
-      10_000,
-      "a 503 while all slots and places are taken",
-    );
-    release.resolve();
-    await assertFailure(rig, refused.target, refused.response, 503, "overloaded");
-    assert.match(one(refused.response, "retry-after") ?? "", /^[1-9]\d*$/);
-    for (const { target, response } of await Promise.all(all)) {
-      if (response.status === 200) assert.equal(text(response), "held");
-      else await assertFailure(rig, target, response, 503, "overloaded");
-    }
-  });
+  coreTest(
+    "a stream keeps what no receiver has a slot for",
+    `F56 a full queue: 503 overloaded with Retry-After, ${also}`,
+    async () => {
+      await using rig = await startRig({
+        receivers,
+        receiverSettings: { RECEIVER_MAX_INFLIGHT: "1" },
+      });
+      const release = Promise.withResolvers<void>();
+      rig.upstream.route("/held", async (_, connection) => {
+        await release.promise;
+        await connection.write(answer("held"));
+      });
+      // One slot and two places in the queue at each receiver: the rest is refused.
+      const all = Array.from({ length: 20 }, async (_, i) => {
+        const response = await rig.request(`/held/${i}`, { ms: 30_000 });
+        return { target: `/held/${i}`, response };
+      });
+      const refused = await within(
+        Promise.any(all.map(async (one) => {
+          const { target, response } = await one;
+          assert.equal(response.status, 503);
+          return { target, response };
+        })),
+        10_000,
+        "a 503 while all slots and places are taken",
+      );
+      release.resolve();
+      await assertFailure(rig, refused.target, refused.response, 503, "overloaded");
+      assert.match(one(refused.response, "retry-after") ?? "", /^[1-9]\d*$/);
+      for (const { target, response } of await Promise.all(all)) {
+        if (response.status === 200) assert.equal(text(response), "held");
+        else await assertFailure(rig, target, response, 503, "overloaded");
+      }
+    },
+  );
 
   Deno.test(`F56 NATS down: 503 nats_down, and back to 200, ${also}`, async () => {
     await using rig = await startRig({ receivers });
@@ -120,14 +125,18 @@ for (const receivers of [1, 2] as const) {
   });
 }
 
-Deno.test("F56 no receiver: 503 no_receiver", async () => {
-  await using rig = await startRig({ receivers: 0 });
-  await assertFailure(rig, "/nobody", await rig.request("/nobody"), 503, "no_receiver");
-  const body = "x".repeat(200_000);
-  const large = await rig.request("/nobody/large", { method: "POST", body });
-  assert.equal(large.status, 503, text(large));
-  assert.equal(json(large)["code"], "no_receiver");
-});
+coreTest(
+  "a stream keeps a request until somebody comes",
+  "F56 no receiver: 503 no_receiver",
+  async () => {
+    await using rig = await startRig({ receivers: 0 });
+    await assertFailure(rig, "/nobody", await rig.request("/nobody"), 503, "no_receiver");
+    const body = "x".repeat(200_000);
+    const large = await rig.request("/nobody/large", { method: "POST", body });
+    assert.equal(large.status, 503, text(large));
+    assert.equal(json(large)["code"], "no_receiver");
+  },
+);
 
 Deno.test("F56 MAX_FLOWS at the requester: 503 overloaded, the same in body and log", async () => {
   await using rig = await startRig({ requesterSettings: { MAX_FLOWS: "1" } });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { coreTest } from "../helpers/mode.ts";
 import { latin1 } from "../helpers/bytes.ts";
 import { jsonOf, NatsClient } from "../helpers/nats_client.ts";
 import { type Natsway, runNatsway, startNatsway, TEST_SETTINGS } from "../helpers/natsway.ts";
@@ -103,17 +104,26 @@ Deno.test("a client whose target cannot be reached is reset, and the log has one
   }
 });
 
-Deno.test("no receiver, and NATS down: a client of a forward is reset at once", async () => {
+coreTest(
+  "a stream keeps a request until somebody comes",
+  "no receiver: a client of a forward is reset at once",
+  async () => {
+    await using rig = await startRig({
+      receivers: 0,
+      requesterSettings: { FORWARDS: "0=127.0.0.1:7" },
+    });
+    await using client = await TestSocket.connect(forwardPort(rig.requester, "127.0.0.1:7"));
+    assert.equal(await client.waitEnd(2_000), "reset");
+    await rig.requester.event((event) => event["code"] === "no_receiver");
+  },
+);
+
+Deno.test("NATS down: a client of a forward is reset at once", async () => {
   await using rig = await startRig({
     receivers: 0,
     requesterSettings: { FORWARDS: "0=127.0.0.1:7" },
   });
   const port = forwardPort(rig.requester, "127.0.0.1:7");
-  {
-    await using client = await TestSocket.connect(port);
-    assert.equal(await client.waitEnd(2_000), "reset");
-    await rig.requester.event((event) => event["code"] === "no_receiver");
-  }
   const { mark } = rig.requester;
   await rig.nats.stop();
   await rig.requester.event("not ready", { from: mark });

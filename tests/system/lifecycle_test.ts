@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { backendSettings } from "../helpers/backend.ts";
 import { RawClient, request, requestOctets } from "../helpers/client.ts";
 import { text } from "../helpers/http_message.ts";
 import { freePort, startNats } from "../helpers/nats_server.ts";
@@ -221,15 +222,18 @@ Deno.test("F63 no secret is in any output, page or process title", async () => {
   const config = `authorization { user: "app", password: "h1dden-nats" }`;
   await using rig = await startRig({
     natsConfig: config,
+    natsUser: { user: "app", pass: "h1dden-nats" },
     receivers: 0,
     requesterSettings: { NATS_USER: "app", NATS_PASSWORD: "h1dden-nats" },
   });
   const url = `nats://app:h1dden-nats@127.0.0.1:${rig.nats.port}`;
   await using requester = await startNatsway("requester", {
+    ...backendSettings(),
     NATS_URL: url,
     OBSERVABILITY_TOKEN: "h1dden-token",
   });
   await using receiver = await startNatsway("receiver", {
+    ...backendSettings(),
     NATS_URL: url,
     UPSTREAM_URL: rig.upstream.url,
   });

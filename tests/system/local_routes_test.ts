@@ -1,8 +1,26 @@
 import assert from "node:assert/strict";
 import { RawClient, request, requestOctets } from "../helpers/client.ts";
 import { json, one, text } from "../helpers/http_message.ts";
+import { MODE } from "../helpers/mode.ts";
 import type { Natsway } from "../helpers/natsway.ts";
 import { startRig } from "../helpers/rig.ts";
+
+/** What the page tells of the stream and the consumer of a role. */
+function assertStreamDetails(details: Record<string, unknown>, { role, log }: Natsway): void {
+  const id = log.events.find((event) => event["service_id"] !== undefined)?.["service_id"];
+  assert.equal(details["stream"], "proxy");
+  assert.equal(
+    details["consumer"],
+    role === "receiver" ? "nats-proxy" : `nats-proxy-responses-${id}`,
+  );
+  assert.equal(details["js_api_prefix"], null);
+  for (
+    const name of ["stream_messages", "stream_bytes", "stream_last_seq", "consumer_num_pending"]
+  ) {
+    assert.equal(typeof details[name], "number", name);
+  }
+  assert.equal((details["consumer_info"] as Record<string, unknown>)["name"], details["consumer"]);
+}
 
 Deno.test("local routes are served in both roles and never cross", async (t) => {
   await using rig = await startRig();
@@ -29,14 +47,15 @@ Deno.test("local routes are served in both roles and never cross", async (t) => 
       assert.equal(response.status, 200, text(response));
       const body = json(response);
       assert.equal(body["role"], role.role);
-      assert.equal(body["backend"], "core");
+      assert.equal(body["backend"], MODE);
       assert.equal(body["state"], "ready");
       assert.equal(body["error"], null);
       assert.equal(body["bridge_inbound"], role.role === "receiver");
       assert.equal(body["bridge_outbound"], role.role === "requester");
       const details = body["mode_details"] as Record<string, unknown>;
-      assert.equal(details["backend_mode"], "core");
-      assert.equal(details["jetstream_available"], false);
+      assert.equal(details["jetstream_available"], MODE === "jetstream");
+      if (MODE === "core") assert.equal(details["backend_mode"], "core");
+      else assertStreamDetails(details, role);
       const connection = body["connection"] as Record<string, unknown>;
       assert.equal(connection["status"], "connected");
       assert.equal(connection["connected"], true);

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { backendSettings, startBackend } from "../helpers/backend.ts";
 import { request } from "../helpers/client.ts";
 import { json, text } from "../helpers/http_message.ts";
-import { freePort, startNats } from "../helpers/nats_server.ts";
+import { coreTest } from "../helpers/mode.ts";
+import { freePort } from "../helpers/nats_server.ts";
 import { type Natsway, startNatsway } from "../helpers/natsway.ts";
 import { type Rig, startRig } from "../helpers/rig.ts";
 import { startUpstream } from "../helpers/upstream.ts";
@@ -91,7 +93,7 @@ for (const receivers of [1, 2] as const) {
 
   Deno.test(`F39 everything started before NATS exists, with receivers: ${receivers}`, async () => {
     const port = freePort();
-    const settings = { NATS_URL: `nats://127.0.0.1:${port}` };
+    const settings = { NATS_URL: `nats://127.0.0.1:${port}`, ...backendSettings() };
     await using upstream = await startUpstream();
     await using stack = new AsyncDisposableStack();
     const start = async (role: string, more: Record<string, string>) =>
@@ -103,7 +105,7 @@ for (const receivers of [1, 2] as const) {
     }
     assert.equal((await request(requester.port, "/early")).status, 503);
     for (const role of roles) assert.equal(await readiness(role), 503);
-    await using _nats = await startNats({ port });
+    await using _nats = await startBackend({ port });
     await recovers(requester.port);
     for (const role of roles) {
       await role.event("ready");
@@ -112,21 +114,25 @@ for (const receivers of [1, 2] as const) {
   });
 }
 
-Deno.test("F37 no receiver: 503 within 2 s, for every method and size, naming what is missing", async () => {
-  await using rig = await startRig({ receivers: 0 });
-  for (
-    const parts of [
-      {},
-      { method: "DELETE" },
-      { method: "POST", body: "x" },
-      { method: "POST", body: "x".repeat(200_000) },
-    ]
-  ) {
-    const started = performance.now();
-    const response = await rig.request("/f37", parts);
-    assert.ok(performance.now() - started < 2_000, JSON.stringify(parts).slice(0, 60));
-    assert.equal(response.status, 503);
-    assert.equal(json(response)["code"], "no_receiver");
-    assert.match(text(response), /receiver/i);
-  }
-});
+coreTest(
+  "a stream keeps a request until somebody comes",
+  "F37 no receiver: 503 within 2 s, for every method and size, naming what is missing",
+  async () => {
+    await using rig = await startRig({ receivers: 0 });
+    for (
+      const parts of [
+        {},
+        { method: "DELETE" },
+        { method: "POST", body: "x" },
+        { method: "POST", body: "x".repeat(200_000) },
+      ]
+    ) {
+      const started = performance.now();
+      const response = await rig.request("/f37", parts);
+      assert.ok(performance.now() - started < 2_000, JSON.stringify(parts).slice(0, 60));
+      assert.equal(response.status, 503);
+      assert.equal(json(response)["code"], "no_receiver");
+      assert.match(text(response), /receiver/i);
+    }
+  },
+);

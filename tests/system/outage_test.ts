@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { backendSettings, startBackend } from "../helpers/backend.ts";
 import { request, requestOctets } from "../helpers/client.ts";
 import { json, one, text } from "../helpers/http_message.ts";
-import { freePort, startNats } from "../helpers/nats_server.ts";
+import { coreTest, MODE } from "../helpers/mode.ts";
+import { freePort } from "../helpers/nats_server.ts";
 import { type Natsway, startNatsway } from "../helpers/natsway.ts";
 import { startRig } from "../helpers/rig.ts";
 import { startUpstream } from "../helpers/upstream.ts";
@@ -54,12 +56,11 @@ Deno.test("F39 both roles may be started before NATS exists and serve once it do
   const port = freePort();
   await using upstream = await startUpstream();
   const url = `nats://127.0.0.1:${port}`;
-  await using requester = await startNatsway("requester", { NATS_URL: url }, {
-    waitFor: "listening",
-  });
+  const settings = { NATS_URL: url, ...backendSettings() };
+  await using requester = await startNatsway("requester", settings, { waitFor: "listening" });
   await using receiver = await startNatsway(
     "receiver",
-    { NATS_URL: url, UPSTREAM_URL: upstream.url },
+    { ...settings, UPSTREAM_URL: upstream.url },
     { waitFor: "listening" },
   );
   await refusedWith(requester.port, "nats_down");
@@ -69,7 +70,7 @@ Deno.test("F39 both roles may be started before NATS exists and serve once it do
     const reason = (ready.body as Record<string, unknown>)["reason"];
     assert.ok(typeof reason === "string" && reason !== "", JSON.stringify(ready.body));
   }
-  await using _nats = await startNats({ port });
+  await using _nats = await startBackend({ port });
   await succeedsWithin(requester.port, RECOVERY_MS);
   await requester.event("ready");
   await receiver.event("ready");
@@ -77,13 +78,17 @@ Deno.test("F39 both roles may be started before NATS exists and serve once it do
   assert.equal((await readiness(receiver)).status, 200);
 });
 
-Deno.test("F37 a request is refused at once while no receiver is there, and served when one comes", async () => {
-  await using rig = await startRig({ receivers: 0 });
-  await refusedWith(rig.port, "no_receiver", 2_000);
-  await using _receiver = await startNatsway("receiver", rig.receiverSettings);
-  const response = await rig.request("/now");
-  assert.equal(text(response), "GET /now");
-});
+coreTest(
+  "a stream keeps a request until somebody comes",
+  "F37 a request is refused at once while no receiver is there, and served when one comes",
+  async () => {
+    await using rig = await startRig({ receivers: 0 });
+    await refusedWith(rig.port, "no_receiver", 2_000);
+    await using _receiver = await startNatsway("receiver", rig.receiverSettings);
+    const response = await rig.request("/now");
+    assert.equal(text(response), "GET /now");
+  },
+);
 
 Deno.test("F39 while NATS is away requests are refused at once; when it is back they succeed", async () => {
   await using rig = await startRig();
@@ -122,7 +127,10 @@ Deno.test("with several NATS URLs the first that answers is used", async () => {
   const dead = freePort();
   await using rig = await startRig({ receivers: 0 });
   const urls = `nats://127.0.0.1:${dead},${rig.nats.url}`;
-  await using requester = await startNatsway("requester", { NATS_URL: urls });
+  await using requester = await startNatsway("requester", {
+    ...rig.requesterSettings,
+    NATS_URL: urls,
+  });
   await using _receiver = await startNatsway("receiver", {
     ...rig.receiverSettings,
     NATS_URL: urls,
@@ -142,11 +150,11 @@ Deno.test("with a ws:// URL the bridge runs over WebSocket", async () => {
   assert.equal(connected["server"], `127.0.0.1:${port}`);
 });
 
-Deno.test("NATS_MODE=auto on a server without JetStream resolves to core", async () => {
+Deno.test(`NATS_MODE=auto resolves to what the server has: ${MODE}`, async () => {
   await using rig = await startRig({ settings: { NATS_MODE: "auto" } });
   assert.equal((await rig.request("/auto")).status, 200);
   const nats = json(await rig.request("/observability/nats"));
-  assert.equal(nats["backend"], "core");
+  assert.equal(nats["backend"], MODE);
 });
 
 Deno.test("a request that runs while NATS goes away for longer than PEER_TIMEOUT ends visibly, never as a clean end", async () => {

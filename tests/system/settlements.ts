@@ -42,11 +42,11 @@ export class Settlements {
     });
   }
 
-  /** Waits until a message is settled so, e.g. `+TERM 1`; what was settled before counts. */
+  /** Waits until a message is settled so, e.g. `+TERM 1`, or `+TERM` in any delivery; earlier ones count. */
   async settled(seq: number, how: string, ms = 10_000): Promise<void> {
     await this.#messages.find((message) => {
       const one = read(message);
-      return one?.seq === seq && `${one.word} ${one.delivered}` === how;
+      return one?.seq === seq && (one.word === how || `${one.word} ${one.delivered}` === how);
     }, {
       ms,
       what: `the settlement ${how} of message ${seq}`,

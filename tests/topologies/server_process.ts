@@ -6,7 +6,6 @@ import { natsServerBinary } from "../helpers/nats_server.ts";
 import { EventLog } from "../helpers/wait.ts";
 
 const READY_MS = 15_000;
-const STOP_MS = 5_000;
 
 /** Runs until it is ended by a signal or by the end of the test. */
 export class ServerProcess implements AsyncDisposable {
@@ -23,7 +22,9 @@ export class ServerProcess implements AsyncDisposable {
     }).spawn();
     const reading = this.#read(this.#process.stderr);
     this.#ended = Promise.all([this.#process.status, reading])
-      .then(([{ code, signal }]) => this.log.close(`nats-server ${name} ended (${signal ?? code})`));
+      .then(([{ code, signal }]) =>
+        this.log.close(`nats-server ${name} ended (${signal ?? code})`)
+      );
   }
 
   /** Resolves when the server takes clients. */
@@ -44,17 +45,15 @@ export class ServerProcess implements AsyncDisposable {
 
   /** Kills it and waits until it is gone. */
   async kill(): Promise<void> {
-    this.#process.kill("SIGKILL");
+    try {
+      this.#process.kill("SIGKILL");
+    } catch { /* it has ended */ }
     await this.#ended;
   }
 
+  /** Nobody needs its store any more, and a cluster takes its time to stop in order. */
   async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      this.#process.kill("SIGTERM");
-    } catch { /* it has ended */ }
-    const timer = setTimeout(() => this.#process.kill("SIGKILL"), STOP_MS);
-    await this.#ended;
-    clearTimeout(timer);
+    await this.kill();
   }
 
   async #read(stderr: ReadableStream<Uint8Array>): Promise<void> {

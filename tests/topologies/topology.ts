@@ -2,12 +2,15 @@
  * A running example of `deploy/`, with an upstream in the place of its service.
  * @module
  */
+import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
+import type { NatsConnection } from "@nats-io/nats-core/internal";
 import assert from "node:assert/strict";
 import { RawClient, request, requestOctets } from "../helpers/client.ts";
 import { natsServerBinary } from "../helpers/nats_server.ts";
 import { type Natsway, type Settings, startNatsway } from "../helpers/natsway.ts";
 import { startUpstream, type Upstream } from "../helpers/upstream.ts";
 import { pause } from "../helpers/wait.ts";
+import { startLink } from "../transport/support.ts";
 import { type Command, type Example, openExample } from "./example.ts";
 import { addStream } from "./nats_command.ts";
 import { ServerProcess } from "./server_process.ts";
@@ -31,34 +34,26 @@ export interface TopologyOptions {
 /** Processes by the names that the README gives them. */
 export class Topology implements AsyncDisposable {
   readonly #parts = new Map<string, Natsway | ServerProcess>();
-  readonly #stack: AsyncDisposableStack;
+  readonly #stack = new AsyncDisposableStack();
+  #natsUrls: readonly string[] = [];
 
-  private constructor(
-    readonly folder: string,
-    readonly upstream: Upstream,
-    stack: AsyncDisposableStack,
-  ) {
-    this.#stack = stack;
+  private constructor(readonly upstream: Upstream, readonly example: Example) {
+    this.#stack.use(upstream);
+    this.#stack.use(example);
   }
 
   /** Starts everything in the order of the README and waits until a request has been answered. */
   static async start(name: string, options: TopologyOptions = {}): Promise<Topology> {
-    await using stack = new AsyncDisposableStack();
-    const upstream = stack.use(await startUpstream());
-    const example = stack.use(
-      await openExample(name, new Map([[SERVICE_PORT, upstream.port]])),
-    );
-    const topology = new Topology(example.folder, upstream, stack);
-    for (const section of ["Plain commands", ...options.sections ?? []]) {
-      for (const command of await example.commands(section)) {
-        await topology.#start(command, example, options);
-      }
+    const upstream = await startUpstream();
+    const example = await openExample(name, new Map([[SERVICE_PORT, upstream.port]]));
+    const topology = new Topology(upstream, example);
+    try {
+      await topology.#startAll(options);
+      return topology;
+    } catch (error) {
+      await topology[Symbol.asyncDispose]();
+      throw error;
     }
-    for (const part of topology.#parts.values()) {
-      if (!(part instanceof ServerProcess)) await part.event("ready", { ms: READY_MS });
-    }
-    await topology.#answered();
-    return new Topology(example.folder, upstream, stack.move()).#with(topology.#parts);
   }
 
   /** Port of the requester. */
@@ -78,6 +73,20 @@ export class Topology implements AsyncDisposable {
     return part;
   }
 
+  /** Client ports of the nats-servers in NATS_URL of the requester, in its order. */
+  natsPorts(): number[] {
+    return this.#natsUrls.map((url) => Number(new URL(url).port));
+  }
+
+  /** Asks JetStream's API at a server, in a domain if need be. */
+  async manager(port: number, domain?: string): Promise<JetStreamManager> {
+    const test = this.#stack.use(await startLink(`nats://127.0.0.1:${port}`));
+    return await jetstreamManager(test.link.connection as unknown as NatsConnection, {
+      checkAPI: false,
+      ...(domain === undefined ? {} : { domain }),
+    });
+  }
+
   /** What `/observability/nats` of a process says. */
   async nats(name: string): Promise<Record<string, unknown>> {
     const { body } = await request(this.natsway(name).port, "/observability/nats");
@@ -88,17 +97,23 @@ export class Topology implements AsyncDisposable {
     await this.#stack.disposeAsync();
   }
 
-  #with(parts: ReadonlyMap<string, Natsway | ServerProcess>): this {
-    for (const [name, part] of parts) this.#parts.set(name, part);
-    return this;
+  async #startAll(options: TopologyOptions): Promise<void> {
+    for (const section of ["Plain commands", ...options.sections ?? []]) {
+      for (const command of await this.example.commands(section)) {
+        await this.#start(command, options);
+      }
+    }
+    for (const part of this.#parts.values()) {
+      if (!(part instanceof ServerProcess)) await part.event("ready", { ms: READY_MS });
+    }
+    await this.#answered();
   }
 
   async #start(
     { name, program, args, settings }: Command,
-    { folder }: Example,
     options: TopologyOptions,
   ): Promise<void> {
-    if (program === "nats") return await addStream(args, folder);
+    if (program === "nats") return await addStream(args, this.example.folder);
     if (program === "nats-server") {
       this.#parts.set(name, this.#stack.use(await ServerProcess.start(name, args)));
       return;
@@ -114,6 +129,7 @@ export class Topology implements AsyncDisposable {
       ...options.settings,
     }, { args: more, waitFor: "listening" });
     this.#parts.set(name, this.#stack.use(natsway));
+    this.#natsUrls = settings["NATS_URL"]?.split(",") ?? [];
   }
 
   /** Interest needs a moment to cross servers. */

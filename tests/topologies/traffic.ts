@@ -7,12 +7,15 @@ import { latin1, pattern, sha256 } from "../helpers/bytes.ts";
 import { RawClient, request, requestOctets } from "../helpers/client.ts";
 import { one, readResponse, text } from "../helpers/http_message.ts";
 import { answer, type Upstream, type UpstreamConnection } from "../helpers/upstream.ts";
+import { pause } from "../helpers/wait.ts";
 import { checkStream, openTunnel, sendStream } from "../system/tunnels.ts";
 
 const BODY_BYTES = 300_000;
 const DOWNLOAD_BYTES = 1_000_000;
 const TUNNEL_BYTES = 2_000_000;
 const EVENTS = 5;
+/** A client that has failed does not hurry. */
+const CLIENTS_PAUSE_MS = 100;
 
 /** The routes that the checks need. */
 export function routeTraffic(upstream: Upstream): void {
@@ -121,11 +124,18 @@ export interface LoadResult {
   readonly failures: readonly { readonly atMs: number; readonly what: string }[];
 }
 
-/** Sends GETs one after another from `clients` connections until `signal`. */
-export async function load(port: number, clients: number, signal: AbortSignal): Promise<LoadResult> {
+/** Sends GETs one after another, as `clients` clients at a time, until `signal`. */
+export async function askUntil(
+  port: number,
+  clients: number,
+  signal: AbortSignal,
+): Promise<LoadResult> {
   let answered = 0;
   const failures: { atMs: number; what: string }[] = [];
-  const fail = (what: string) => failures.push({ atMs: performance.now(), what });
+  const fail = async (what: string) => {
+    failures.push({ atMs: performance.now(), what });
+    await pause(CLIENTS_PAUSE_MS);
+  };
   await Promise.all(Array.from({ length: clients }, async (_, number) => {
     for (let i = 0; !signal.aborted; i++) {
       await using client = await RawClient.connect(port);
@@ -133,11 +143,12 @@ export async function load(port: number, clients: number, signal: AbortSignal): 
       try {
         await client.send(requestOctets(target));
         const response = await readResponse(client.socket, { ms: 40_000 });
-        if (response.status !== 200) fail(`${response.status} ${text(response)}`);
-        else if (!response.complete || text(response) !== `GET ${target}`) fail("another body");
-        else answered++;
+        if (response.status !== 200) await fail(`${response.status} ${text(response)}`);
+        else if (!response.complete || text(response) !== `GET ${target}`) {
+          await fail("another body");
+        } else answered++;
       } catch (error) {
-        fail(String(error));
+        await fail(String(error));
       }
     }
   }));

@@ -42,7 +42,7 @@ class LaterRequests implements RequestConsumer {
   }
 
   more(): void {
-    this.#now?.more?.();
+    this.#now?.more();
   }
 
   async pause(): Promise<void> {
@@ -184,7 +184,7 @@ export class AutoTransport implements Transport {
     this.#later = [];
     for (const use of later) use(this.#backend);
     this.#backend.onReadiness((notReady) => this.#tell(notReady));
-    this.#tell(this.#backend.status().notReady ?? null);
+    this.#tell(this.#backend.status().notReady);
   }
 
   #tell(notReady: string | null): void {

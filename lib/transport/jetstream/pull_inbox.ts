@@ -24,10 +24,7 @@ export interface PullInboxOptions {
   readonly pullSubject: string;
   /** The server ends a pull after that time. */
   readonly expiresMs: number;
-  /**
-   * False where only the first answer to a pull arrives: without heartbeats that is the message.
-   * `expiresMs` has to be short then.
-   */
+  /** Without them the ends of pulls are the signs of life: `expiresMs` has to be a few seconds. */
   readonly heartbeats: boolean;
   /** A message; the views end with the call. */
   readonly onMessage: (
@@ -44,6 +41,8 @@ export interface PullInboxOptions {
   readonly waiting: () => boolean;
 }
 
+/** Time of a pull that gets no heartbeats: its end is the sign of life. */
+export const SHORT_EXPIRES_MS = 4000;
 const NS_PER_MS = 1_000_000;
 const MAX_HEARTBEAT_MS = 3000;
 /** So many times nothing may have come. */

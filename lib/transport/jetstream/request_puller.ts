@@ -7,13 +7,11 @@
 import type { NatsLink } from "../link.ts";
 import { backOffMs } from "./back_off.ts";
 import { type Clock, type Moment, momentOf } from "./clock.ts";
-import { PullInbox } from "./pull_inbox.ts";
+import { PullInbox, SHORT_EXPIRES_MS } from "./pull_inbox.ts";
 import type { PullStatus } from "./pull_status.ts";
 import { MESSAGE_OVERHEAD_BYTES } from "./plane_puller.ts";
-import { SINGLE_EXPIRES_MS } from "./single_puller.ts";
 
 const PULL_BYTES = 8 * 1024 * 1024;
-const MAX_EXPIRES_MS = 30_000;
 const MAX_REFUSALS = 10;
 const FIRST_BACK_OFF_MS = 100;
 const MAX_BACK_OFF_MS = 2000;
@@ -64,13 +62,10 @@ export class RequestPuller {
       // A third of ack_wait: what comes at the end of a pull still has two thirds of its lease.
       expiresMs: Math.max(
         20,
-        Math.min(
-          options.ackWaitMs / 3,
-          options.single ? SINGLE_EXPIRES_MS : MAX_EXPIRES_MS,
-          options.maxExpiresMs ?? Infinity,
-        ),
+        Math.min(options.ackWaitMs / 3, SHORT_EXPIRES_MS, options.maxExpiresMs ?? Infinity),
       ),
-      heartbeats: !options.single,
+      // With heartbeats servers do not say that all places for waiting pulls are taken.
+      heartbeats: false,
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),
       onStatus: (number, status) => this.#status(number, status),

@@ -6,12 +6,10 @@
  */
 
 import type { PlanePullerOptions } from "./plane_puller.ts";
-import { PullInbox } from "./pull_inbox.ts";
+import { PullInbox, SHORT_EXPIRES_MS } from "./pull_inbox.ts";
 import type { PullStatus } from "./pull_status.ts";
 import { backOffMs } from "./back_off.ts";
 
-/** Time of a pull that gets no heartbeats: its end is the sign of life. */
-export const SINGLE_EXPIRES_MS = 4000;
 const MIN_OPEN = 2;
 const MAX_OPEN = 128;
 const MAX_REFUSALS = 5;
@@ -38,7 +36,7 @@ export class SinglePuller {
       link: options.link,
       label: options.label,
       pullSubject: options.pullSubject,
-      expiresMs: SINGLE_EXPIRES_MS,
+      expiresMs: SHORT_EXPIRES_MS,
       heartbeats: false,
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),

@@ -11,11 +11,11 @@ Deno.test("a claim acknowledges the message and is true once that is confirmed",
   await receiver.until(null);
   await request(js, "a");
   const delivery = await receiver.take("a");
-  const claim = delivery.claim?.();
+  const claim = delivery.claim();
   assert.notEqual(claim, true);
   assert.equal(await claim, true);
   assert.deepEqual(await pool(js), [0, 0, 0]);
-  assert.equal(await delivery.claim?.(), true, "the answer stays");
+  assert.equal(await delivery.claim(), true, "the answer stays");
   assert.equal(receiver.transport.counts.leasesLost, 0);
 });
 
@@ -32,7 +32,7 @@ for (const clockName of ["monotonic clock", "wall clock"] as const) {
     else clock.monoJumpMs = ACK_WAIT_MS;
     const log = settlements(js);
     await js.operator.link.flush();
-    assert.equal(await delivery.claim?.(), false);
+    assert.equal(await delivery.claim(), false);
     assert.equal(receiver.transport.counts.leasesLost, 1);
     await receiver.transport.flush();
     await js.operator.link.flush();
@@ -49,7 +49,7 @@ Deno.test("a confirmation that comes after the lease is worth nothing", async ()
   await receiver.until(null);
   await request(js, "a");
   const delivery = await receiver.take("a");
-  const claim = delivery.claim?.();
+  const claim = delivery.claim();
   clock.monoJumpMs = ACK_WAIT_MS;
   assert.equal(await claim, false);
 });
@@ -67,9 +67,9 @@ Deno.test("an in_progress that is confirmed in time moves the lease", async () =
   clock.monoJumpMs += ACK_WAIT_MS * 0.6;
   first.working();
   // Answered in turn: with this confirmation the one of the in_progress has come.
-  assert.equal(await second.claim?.(), true);
+  assert.equal(await second.claim(), true);
   clock.monoJumpMs += ACK_WAIT_MS * 0.6;
-  assert.equal(await first.claim?.(), true);
+  assert.equal(await first.claim(), true);
 });
 
 Deno.test("a lease counts the larger clock, and a confirmation that comes late does not move it", () => {
@@ -97,10 +97,10 @@ Deno.test("a claim that the link cuts off is false", async () => {
   await request(js, "a");
   const delivery = await receiver.take("a");
   await js.server.kill("SIGSTOP");
-  const claim = delivery.claim?.();
+  const claim = delivery.claim();
   await js.server.kill("SIGKILL");
   assert.equal(await claim, false);
-  assert.equal(await delivery.claim?.(), false);
+  assert.equal(await delivery.claim(), false);
 });
 
 Deno.test("a claim on a consumer that is gone is false at once", async () => {
@@ -110,7 +110,7 @@ Deno.test("a claim on a consumer that is gone is false at once", async () => {
   await request(js, "a");
   const delivery = await receiver.take("a");
   await js.manager.streams.delete("proxy");
-  assert.equal(await delivery.claim?.(), false);
+  assert.equal(await delivery.claim(), false);
 });
 
 Deno.test("an unsettled request gets a heartbeat each third of the consumer's own ack_wait, and no other delivery", async () => {

@@ -93,7 +93,7 @@ async function roundTrip(url: string, backend: "core" | "jetstream", mode?: "cor
   assert.equal(requester.transport.status().backend, backend);
   assert.ok(requester.transport.publish("proxy.requests.edge.a", [encode("hello")]));
   await answers.find((text) => text === "hello", { ms: 5000, what: "the answer" });
-  consumer.more?.();
+  consumer.more();
   await consumer.pause();
   const details = await requester.transport.inspect();
   if (backend === "core") {

@@ -133,7 +133,7 @@ export class Peer implements AsyncDisposable {
   }
 
   get notReady(): string | null {
-    return this.transport.status().notReady ?? null;
+    return this.transport.status().notReady;
   }
 
   /** Waits until the transport is ready (null), or not ready for a reason like that. */
