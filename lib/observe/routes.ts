@@ -22,6 +22,8 @@ export interface ServiceView {
 
 export interface RoutesOptions {
   readonly view: () => ServiceView;
+  /** What the backend tells of itself, see `Transport.inspect`. */
+  readonly inspect: () => Promise<Readonly<Record<string, unknown>>>;
   /** Who may read more than health and readiness. */
   readonly access: "local" | "open" | "off";
   /** Opens the pages to its bearer; null for none. */
@@ -48,7 +50,10 @@ export function localRoutes(
     if (!mayRead(context.req.raw, context.env.clientAddress, options)) return denied();
     return await next();
   });
-  app.get("/observability/nats", (context) => context.json(natsPage(options.view())));
+  app.get("/observability/nats", async (context) => {
+    const details = await options.inspect();
+    return context.json(natsPage(options.view(), details));
+  });
   app.notFound((context) => context.text("Not Found", 404));
   return async (request, clientAddress) => await app.fetch(request, { clientAddress });
 }
@@ -92,7 +97,10 @@ function isLoopback(address: string): boolean {
 }
 
 /** `/observability/nats`: http-surface.md section 6.4. */
-function natsPage(view: ServiceView): Record<string, unknown> {
+function natsPage(
+  view: ServiceView,
+  details: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
   const { transport } = view;
   return {
     ts: new Date().toISOString(),
@@ -123,7 +131,7 @@ function natsPage(view: ServiceView): Record<string, unknown> {
     mode_details: {
       backend_mode: transport.backend,
       reason: transport.backendReason,
-      jetstream_available: false,
+      ...details,
     },
     state: view.state,
     error: view.reason,

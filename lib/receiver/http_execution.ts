@@ -149,6 +149,9 @@ export class HttpExecution implements Execution {
     }
     if (SAFE.has(request.method)) return null;
     if (delivery.ageMs === null) {
+      if (delivery.lastDelivery) {
+        responder.fail("overloaded", "The receiver does not know yet how old the request is");
+      }
       delivery.nak(AGE_RETRY_MS);
       return "not run here: it is not known how old the request is";
     }

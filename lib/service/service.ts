@@ -164,6 +164,7 @@ export class Service {
     const config = this.#config;
     const app = localRoutes({
       view: () => this.view(),
+      inspect: () => this.#transport.inspect(),
       access: config.observabilityAccess,
       token: config.observabilityToken,
     });

@@ -24,6 +24,7 @@ export const CORE_ONLY: Readonly<Record<string, string>> = {
   "jetstream_execution_test.ts": "is over JetStream in every run",
   "jetstream_healing_test.ts": "is over JetStream in every run",
   "jetstream_pool_test.ts": "is over JetStream in every run",
+  "jetstream_settlement_test.ts": "is over JetStream in every run",
   "leaf_link_test.ts": "no domain crosses its leaf; tests/topologies has the leaf with a stream",
   "overload_test.ts": "a full receiver leaves its queue group; a stream keeps what nobody takes",
   "presence_test.ts": "asks over Core whatever carries the messages",

@@ -26,6 +26,8 @@ export interface RigOptions {
   natsConfig?: string;
   /** Who makes the stream, where that asks. */
   natsUser?: NatsLogin;
+  /** What to wait for at each role. @default {"ready"} */
+  waitFor?: "ready" | "listening";
   /** @default the run's, see `mode.ts` */
   mode?: Mode;
   /** Called when NATS is there and no role is yet. */
@@ -121,11 +123,12 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
       ...options.receiverSettings,
     };
     const requesterSettings = { ...common, ...options.requesterSettings };
+    const { waitFor = "ready" } = options;
     const starting = [
-      startNatsway("requester", requesterSettings),
+      startNatsway("requester", requesterSettings, { waitFor }),
       ...Array.from(
         { length: options.receivers ?? 1 },
-        () => startNatsway("receiver", receiverSettings),
+        () => startNatsway("receiver", receiverSettings, { waitFor }),
       ),
     ];
     const started = await Promise.allSettled(starting);

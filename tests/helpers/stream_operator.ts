@@ -56,6 +56,11 @@ export class StreamOperator {
     await this.#ask(`STREAM.CREATE.${STREAM}`, config);
   }
 
+  async updateStream(subjects: readonly string[]): Promise<void> {
+    const config = { name: STREAM, subjects, storage: "file", retention: "limits" };
+    await this.#ask(`STREAM.UPDATE.${STREAM}`, config);
+  }
+
   async deleteStream(): Promise<void> {
     await this.#ask(`STREAM.DELETE.${STREAM}`);
   }

@@ -113,7 +113,7 @@ export class ReceiverRig implements AsyncDisposable {
   /** Delivers a message of the request plane. */
   request(
     message: unknown,
-    options: { reply?: string; headers?: string } = {},
+    options: Parameters<MemoryTransport["deliver"]>[3] = {},
   ): void {
     const text = typeof message === "string" ? message : JSON.stringify(message);
     this.transport.deliver("requests", "ignored", text, options);

@@ -150,7 +150,7 @@ export class MemoryTransport implements Transport {
     plane: Plane | "requests" | "pool",
     token: string,
     payload: Uint8Array | string,
-    options?: { reply?: string; headers?: string },
+    options?: { reply?: string; headers?: string; facts?: Partial<Delivery> },
   ): void {
     const data = typeof payload === "string" ? new TextEncoder().encode(payload) : payload.slice();
     const block = options?.headers === undefined ? null : new TextEncoder().encode(options.headers);
@@ -168,6 +168,7 @@ export class MemoryTransport implements Transport {
       nak: () => void this.settled.push("nak"),
       term: () => void this.settled.push("term"),
       working: () => {},
+      ...options?.facts,
     };
     if (plane === "requests") this.#requests!(message);
     else if (plane === "pool") this.#poolCancels!(message);

@@ -32,6 +32,7 @@ async function ask(
 ): Promise<{ status: number; body: string }> {
   const app = localRoutes({
     view: () => view(options.view),
+    inspect: () => new MemoryTransport().inspect(),
     access: "local",
     token: null,
     ...options.routes,

@@ -13,7 +13,7 @@ function assertStreamDetails(details: Record<string, unknown>, { role, log }: Na
     details["consumer"],
     role === "receiver" ? "nats-proxy" : `nats-proxy-responses-${id}`,
   );
-  assert.equal(details["js_api_prefix"], null);
+  assert.equal(details["js_api_prefix"], "$JS.API");
   for (
     const name of ["stream_messages", "stream_bytes", "stream_last_seq", "consumer_num_pending"]
   ) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { backendSettings, startBackend } from "../helpers/backend.ts";
 import { request } from "../helpers/client.ts";
 import { json, text } from "../helpers/http_message.ts";
-import { coreTest } from "../helpers/mode.ts";
+import { coreTest, MODE } from "../helpers/mode.ts";
 import { freePort } from "../helpers/nats_server.ts";
 import { type Natsway, startNatsway } from "../helpers/natsway.ts";
 import { type Rig, startRig } from "../helpers/rig.ts";
@@ -24,7 +24,9 @@ async function recovers(port: number): Promise<void> {
   for (;;) {
     const response = await request(port, "/again");
     if (response.status === 200) return;
-    assert.equal(response.status, 503, text(response));
+    // What is published before the first receiver of a new stream has made its consumer is lost.
+    const lost = MODE === "jetstream" && response.status === 504;
+    assert.ok(lost || response.status === 503, text(response));
     const ms = performance.now() - started;
     assert.ok(ms < RECOVERY_MS, `after ${ms} ms still ${text(response)}`);
     await pause(50);
@@ -93,7 +95,11 @@ for (const receivers of [1, 2] as const) {
 
   Deno.test(`F39 everything started before NATS exists, with receivers: ${receivers}`, async () => {
     const port = freePort();
-    const settings = { NATS_URL: `nats://127.0.0.1:${port}`, ...backendSettings() };
+    const settings = {
+      NATS_URL: `nats://127.0.0.1:${port}`,
+      NATS_RESPONSE_TIMEOUT: "1",
+      ...backendSettings(),
+    };
     await using upstream = await startUpstream();
     await using stack = new AsyncDisposableStack();
     const start = async (role: string, more: Record<string, string>) =>

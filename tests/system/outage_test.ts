@@ -17,6 +17,8 @@ const RESTARTS = FULL ? 10 : 3;
 const RESTART_PAUSE_MS = FULL ? 3_000 : 1_000;
 /** F39: from NATS being back to the first request that succeeds. */
 const RECOVERY_MS = 5_000;
+/** What is published before the first receiver of a new stream has made its consumer is lost. */
+const LOSES = MODE === "jetstream";
 /** "At once", with room for a busy machine. */
 const AT_ONCE_MS = 1_000;
 
@@ -46,7 +48,7 @@ async function succeedsWithin(port: number, ms: number): Promise<void> {
     const response = await request(port, "/again");
     if (response.status === 200) return;
     last = `${response.status} ${text(response)}`;
-    assert.equal(response.status, 503, last);
+    assert.ok(response.status === 503 || (response.status === 504 && LOSES), last);
     await pause(50);
   }
   throw new Error(`no success within ${ms} ms, last answer ${last}`);
@@ -56,7 +58,7 @@ Deno.test("F39 both roles may be started before NATS exists and serve once it do
   const port = freePort();
   await using upstream = await startUpstream();
   const url = `nats://127.0.0.1:${port}`;
-  const settings = { NATS_URL: url, ...backendSettings() };
+  const settings = { NATS_URL: url, NATS_RESPONSE_TIMEOUT: "1", ...backendSettings() };
   await using requester = await startNatsway("requester", settings, { waitFor: "listening" });
   await using receiver = await startNatsway(
     "receiver",

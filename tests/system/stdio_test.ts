@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { latin1, pattern, sha256 } from "../helpers/bytes.ts";
+import { coreTest } from "../helpers/mode.ts";
 import { type Rig, startRig } from "../helpers/rig.ts";
 import type { TestSocket } from "../helpers/socket.ts";
 import { Cable } from "./cable.ts";
@@ -89,12 +90,20 @@ Deno.test("a session that cannot be had is exit 1 and one line with its code", a
   }
 });
 
-Deno.test("no receiver, and no NATS: exit 1 with no_receiver at once, nats_down after NATS_RESPONSE_TIMEOUT", async () => {
+coreTest(
+  "a stream keeps a request until somebody comes",
+  "no receiver: exit 1 with no_receiver at once",
+  async () => {
+    await using rig = await startRig({ receivers: 0 });
+    await using lonely = startStdio(rig);
+    const { code, stderr } = await lonely.ended();
+    assert.equal(code, 1);
+    assert.match(stderr, /^natsway: .+ \(no_receiver\)\n$/);
+  },
+);
+
+Deno.test("no NATS: exit 1 with nats_down after NATS_RESPONSE_TIMEOUT", async () => {
   await using rig = await startRig({ receivers: 0 });
-  await using lonely = startStdio(rig);
-  const { code, stderr } = await lonely.ended();
-  assert.equal(code, 1);
-  assert.match(stderr, /^natsway: .+ \(no_receiver\)\n$/);
   await rig.nats.stop();
   await using down = startStdio(rig, { NATS_RESPONSE_TIMEOUT: "1" });
   const result = await down.ended();

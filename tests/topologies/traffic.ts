@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { latin1, pattern, sha256 } from "../helpers/bytes.ts";
 import { RawClient, request, requestOctets } from "../helpers/client.ts";
-import { one, readResponse, text } from "../helpers/http_message.ts";
+import { one, text } from "../helpers/http_message.ts";
 import { answer, type Upstream, type UpstreamConnection } from "../helpers/upstream.ts";
 import { pause } from "../helpers/wait.ts";
 import { checkStream, openTunnel, sendStream } from "../system/tunnels.ts";
@@ -120,37 +120,42 @@ export async function checkTunnel(port: number, upstream: Upstream): Promise<voi
 /** What a load of requests has met. */
 export interface LoadResult {
   readonly answered: number;
-  /** When and what: status, or how the connection ended. */
-  readonly failures: readonly { readonly atMs: number; readonly what: string }[];
+  /** Status and body, or how the connection ended. */
+  readonly failures: readonly string[];
 }
 
-/** Sends GETs one after another, as `clients` clients at a time, until `signal`. */
+/**
+ * Sends GETs one after another, as `clients` clients at a time, until `signal`.
+ * @param ms longest wait for an answer
+ */
 export async function askUntil(
   port: number,
   clients: number,
+  ms: number,
   signal: AbortSignal,
 ): Promise<LoadResult> {
   let answered = 0;
-  const failures: { atMs: number; what: string }[] = [];
-  const fail = async (what: string) => {
-    failures.push({ atMs: performance.now(), what });
-    await pause(CLIENTS_PAUSE_MS);
-  };
+  const failures: string[] = [];
   await Promise.all(Array.from({ length: clients }, async (_, number) => {
     for (let i = 0; !signal.aborted; i++) {
-      await using client = await RawClient.connect(port);
-      const target = `/load/${number}/${i}`;
-      try {
-        await client.send(requestOctets(target));
-        const response = await readResponse(client.socket, { ms: 40_000 });
-        if (response.status !== 200) await fail(`${response.status} ${text(response)}`);
-        else if (!response.complete || text(response) !== `GET ${target}`) {
-          await fail("another body");
-        } else answered++;
-      } catch (error) {
-        await fail(String(error));
+      const failure = await ask(port, `/load/${number}/${i}`, ms);
+      if (failure === null) answered++;
+      else {
+        failures.push(failure);
+        await pause(CLIENTS_PAUSE_MS);
       }
     }
   }));
   return { answered, failures };
+}
+
+/** What is wrong with the answer; null when nothing is. */
+async function ask(port: number, target: string, ms: number): Promise<string | null> {
+  try {
+    const response = await request(port, target, { ms });
+    if (response.status !== 200) return `${response.status} ${text(response)}`;
+    return response.complete && text(response) === `GET ${target}` ? null : "another body";
+  } catch (error) {
+    return String(error);
+  }
 }
