@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { request } from "../helpers/client.ts";
+import { text } from "../helpers/http_message.ts";
 import { pause } from "../helpers/wait.ts";
 import { Load } from "../system/load.ts";
 import { Topology } from "./topology.ts";
@@ -39,12 +40,13 @@ async function inService(port: number): Promise<void> {
   for (;;) {
     const outcomes = await Promise.all(Array.from({ length: AT_ONCE }, async () => {
       try {
-        return String((await request(port, "/after", { ms: SOON_MS })).status);
+        const response = await request(port, "/after", { ms: SOON_MS });
+        return response.status === 200 ? "" : text(response);
       } catch (error) {
         return (error as Error).message;
       }
     }));
-    if (outcomes.every((outcome) => outcome === "200")) return;
+    if (outcomes.every((outcome) => outcome === "")) return;
     assert.ok(performance.now() < until, `not in service: ${outcomes.join(", ")}`);
     await pause(POLL_MS);
   }
