@@ -138,12 +138,12 @@ export class ConsumerKeeper {
 
   async #ensure(): Promise<{ info: ConsumerInfo; filter: string } | string> {
     const { management, streamWatch, stream, consumer, subject, adopt, config } = this.#options;
-    const { subjects } = (await streamWatch.info()).config;
+    const { subjects, num_replicas } = (await streamWatch.info()).config;
     const choice = chooseFilter(subject, stream, subjects ?? []);
     if (choice.kind === "none") return this.#because(`would get nothing: ${choice.reason}`);
     const existing = await this.#existing();
     if (existing === null) {
-      const info = await management.createConsumer(config(choice.filter));
+      const info = await management.createConsumer({ ...config(choice.filter), num_replicas });
       return leader(info) ? { info, filter: choice.filter } : this.#because("has no leader yet");
     }
     if (!leader(existing)) return this.#because("has no leader");
@@ -154,7 +154,7 @@ export class ConsumerKeeper {
       }
       await management.deleteConsumer(consumer);
       return {
-        info: await management.createConsumer(config(choice.filter)),
+        info: await management.createConsumer({ ...config(choice.filter), num_replicas }),
         filter: choice.filter,
       };
     }
