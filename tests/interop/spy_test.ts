@@ -59,6 +59,8 @@ for (const [request, response] of [["to.proxy", "from.proxy"], ["acme.in", "acme
     await spy.flush();
     const settings = {
       NATS_URL: nats.url,
+      // A subscriber on `>` takes the question of NATS_MODE=auto, which then waits for an answer.
+      NATS_MODE: "core",
       NATS_REQUEST_SUBJECT_ROOT: request,
       NATS_RESPONSE_SUBJECT_ROOT: response,
     };
