@@ -25,9 +25,19 @@ export function mistakesTogether(draft: Draft, isGiven: IsGiven, bringsOwn = fal
     ...credentialMistakes(draft, isGiven),
     ...tlsMistakes(draft, isGiven),
     ...memoryMistakes(draft),
+    ...peerMistakes(draft),
     ...forwardMistakes(draft),
     ...(bringsOwn ? [] : embeddedMistakes(draft, isGiven)),
   ];
+}
+
+/** Shorter than this a peer would be given up between two probes. */
+const SHORTEST_PEER_TIMEOUT_MS = 100;
+
+function peerMistakes({ peerTimeoutMs }: Draft): string[] {
+  if (peerTimeoutMs === undefined || peerTimeoutMs >= SHORTEST_PEER_TIMEOUT_MS) return [];
+  const accepted = `at least ${SHORTEST_PEER_TIMEOUT_MS / 1000} s`;
+  return [`PEER_TIMEOUT ${peerTimeoutMs / 1000}: accepted: ${accepted}`];
 }
 
 /** At most one kind of credentials, and each kind whole. */

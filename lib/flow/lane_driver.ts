@@ -64,6 +64,9 @@ export class LaneDriver {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Infinity;
   #stopped = false;
+  #serving = false;
+  /** The flow whose turn it is. */
+  #turn: Stalled | null = null;
 
   constructor(options: LaneDriverOptions) {
     this.#options = options;
@@ -108,19 +111,35 @@ export class LaneDriver {
     this.host.peers.answered(instance);
   }
 
-  /** Whether data may be published now; else the flow is pumped as soon as it may. */
+  /** Whether data may be published now; else the flow is pumped in its turn, as soon as it may. */
   ready(flow: Stalled | null): boolean {
     const { transport } = this.#options;
-    if (!transport.congested) return true;
-    if (flow !== null) this.#stalled.add(flow);
-    if (this.#stalled.size === 1) {
-      transport.drained().then(() => {
-        const flows = [...this.#stalled];
-        this.#stalled.clear();
-        for (const stalled of flows) stalled.pump();
-      });
+    // Who comes while others wait stands behind them: else those who come often would keep them out.
+    if (!transport.congested && (this.#stalled.size === 0 || this.#turn === flow)) return true;
+    if (flow !== null) {
+      this.#stalled.add(flow);
+      if (!this.#serving) void this.#serve();
     }
     return false;
+  }
+
+  /** Lets the waiting flows publish, one after another, as far as the transport takes it. */
+  async #serve(): Promise<void> {
+    const { transport } = this.#options;
+    this.#serving = true;
+    for (;;) {
+      if (transport.congested) await transport.drained();
+      else await null;
+      const flow = this.#stalled.values().next().value;
+      if (flow === undefined) break;
+      if (transport.congested) continue;
+      this.#stalled.delete(flow);
+      this.#turn = flow;
+      flow.pump();
+      await null; // the socket's side offers in the microtask behind this
+      this.#turn = null;
+    }
+    this.#serving = false;
   }
 
   /** Stops the timer; flows are to be ended before. */

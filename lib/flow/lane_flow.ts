@@ -31,6 +31,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
   /** The first event was the whole response: nothing is kept, answered or remembered. */
   #whole = false;
   queuedAt = Infinity;
+  heapIndex = -1;
 
   constructor(host: LaneHost, options: LaneFlowOptions) {
     this.#host = host;
@@ -81,7 +82,6 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     return this.#output.epoch.length > 0;
   }
 
-  /** Null while it lives. */
   get end(): LaneEnd | null {
     return this.#end;
   }
@@ -386,6 +386,7 @@ export class LaneFlow implements Scheduled, BudgetWaiter {
     if (this.#state === "gone") return;
     this.#state = "gone";
     this.#sender.release();
+    this.#host.schedule.remove(this);
     this.#peer?.leave(this);
     const { reason, byPeer } = this.#end!;
     this.#host.forget(this, {

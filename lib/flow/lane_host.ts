@@ -65,7 +65,7 @@ export class LaneHost {
       connected: () => this.#connected,
       ping: options.ping,
     });
-    this.#downClock = { queuedAt: Infinity, run: () => this.#checkDown() };
+    this.#downClock = { queuedAt: Infinity, heapIndex: -1, run: () => this.#checkDown() };
     if (!this.#connected) this.schedule.set(this.#downClock, this.#downAt);
   }
 

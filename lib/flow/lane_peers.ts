@@ -26,6 +26,7 @@ export class LanePeer implements Scheduled {
   #quietSince = -1;
   #pingedAt = -Infinity;
   queuedAt = Infinity;
+  heapIndex = -1;
 
   constructor(readonly instance: string, options: LanePeersOptions, onEmpty: () => void) {
     this.#options = options;

@@ -47,6 +47,8 @@ export class LaneReceiver {
   /** When the first frame came that no window has answered yet; -1 for none. */
   #unansweredAt = -1;
   #grantedAt: number;
+  /** Counted at the budget among those with a larger window than the first. */
+  #grown = false;
   /** What is counted at the budget. */
   #heldBytes = 0;
   /** The lane was one message that wants no answer. */
@@ -159,6 +161,10 @@ export class LaneReceiver {
   /** Nothing more is taken; all memory is given back. */
   release(): void {
     this.#closed = true;
+    if (this.#grown) {
+      this.#grown = false;
+      this.#options.budget.grown--;
+    }
     this.#unansweredAt = -1;
     this.#options.budget.change(this.#heldBytes, 0);
     this.#heldBytes = 0;
@@ -199,9 +205,17 @@ export class LaneReceiver {
     else if (tookMs > times.shrinkMs && bytes > sizes.firstWindowBytes) {
       bytes = Math.max(sizes.firstWindowBytes, bytes / 2);
     }
+    if (bytes > sizes.firstWindowBytes) {
+      bytes = Math.max(sizes.firstWindowBytes, Math.min(bytes, budget.fairWindowBytes));
+    }
     // What is held stays: the limit never moves back.
     bytes = Math.min(bytes, LANE_RESERVE_BYTES + this.#heldBytes + budget.grantableBytes);
     this.#windowBytes = Math.max(LANE_RESERVE_BYTES, bytes);
+    const grown = this.#windowBytes > sizes.firstWindowBytes;
+    if (grown !== this.#grown) {
+      this.#grown = grown;
+      budget.grown += grown ? 1 : -1;
+    }
     const limit = this.#delivered + this.#windowBytes;
     this.#grantedAt = at;
     if (limit <= this.#limit) return;

@@ -7,21 +7,19 @@
 export interface Scheduled {
   /** The time under which it stands in the schedule, in ms; Infinity for none. */
   queuedAt: number;
+  /** Its place in the heap, -1 for none. */
+  heapIndex: number;
   /** It is due, or was when it was queued: it acts and says anew when it wants to be called. */
   run(): void;
 }
 
-interface Entry {
-  readonly at: number;
-  readonly item: Scheduled;
-}
-
 /**
- * A time that moves back costs nothing: the item is called at the old one and asks again. So a lane in
- * full flight, whose deadlines move with each frame, touches the heap seldom.
+ * A heap of those that want to be called. A time that moves back costs nothing: the item is called at the
+ * old one and asks again. So a lane in full flight, whose deadlines move with each frame, touches the heap
+ * seldom.
  */
 export class LaneSchedule {
-  readonly #heap: Entry[] = [];
+  readonly #heap: Scheduled[] = [];
   readonly #onEarlier: (at: number) => void;
 
   /** @param onEarlier the earliest time has moved forward */
@@ -31,57 +29,68 @@ export class LaneSchedule {
 
   /** The earliest time at which {@linkcode LaneSchedule.run} has something to do, or Infinity. */
   get nextAt(): number {
-    return this.#heap[0]?.at ?? Infinity;
+    return this.#heap[0]?.queuedAt ?? Infinity;
   }
 
   /** Calls `item` at `at`, or earlier. */
   set(item: Scheduled, at: number): void {
     if (at >= item.queuedAt || at === Infinity) return;
-    item.queuedAt = at;
     const earlier = at < this.nextAt;
-    this.#push({ at, item });
+    item.queuedAt = at;
+    if (item.heapIndex < 0) item.heapIndex = this.#heap.push(item) - 1;
+    this.#up(item, item.heapIndex);
     if (earlier) this.#onEarlier(at);
+  }
+
+  /** Forgets an item. */
+  remove(item: Scheduled): void {
+    const at = item.heapIndex;
+    if (at < 0) return;
+    item.heapIndex = -1;
+    item.queuedAt = Infinity;
+    const last = this.#heap.pop()!;
+    if (last === item) return;
+    this.#down(last, at);
+    this.#up(last, last.heapIndex);
   }
 
   /** Calls all that are due at `now`. */
   run(now: number): void {
-    const heap = this.#heap;
-    while (heap.length > 0 && heap[0]!.at <= now) {
-      const { at, item } = this.#pop();
-      if (item.queuedAt !== at) continue; // it stands there again, earlier, and was called
-      item.queuedAt = Infinity;
+    for (;;) {
+      const item = this.#heap[0];
+      if (item === undefined || item.queuedAt > now) return;
+      this.remove(item);
       item.run();
     }
   }
 
-  #push(entry: Entry): void {
+  #up(item: Scheduled, at: number): void {
     const heap = this.#heap;
-    let i = heap.length;
-    heap.push(entry);
-    while (i > 0) {
-      const parent = (i - 1) >> 1;
-      if (heap[parent]!.at <= entry.at) break;
-      heap[i] = heap[parent]!;
-      i = parent;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      const above = heap[parent]!;
+      if (above.queuedAt <= item.queuedAt) break;
+      heap[at] = above;
+      above.heapIndex = at;
+      at = parent;
     }
-    heap[i] = entry;
+    heap[at] = item;
+    item.heapIndex = at;
   }
 
-  #pop(): Entry {
+  #down(item: Scheduled, at: number): void {
     const heap = this.#heap;
-    const top = heap[0]!;
-    const last = heap.pop()!;
-    if (heap.length === 0) return top;
-    let i = 0;
     for (;;) {
-      let child = 2 * i + 1;
+      let child = 2 * at + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && heap[child + 1]!.at < heap[child]!.at) child++;
-      if (heap[child]!.at >= last.at) break;
-      heap[i] = heap[child]!;
-      i = child;
+      if (child + 1 < heap.length && heap[child + 1]!.queuedAt < heap[child]!.queuedAt) child++;
+      const below = heap[child]!;
+      if (below.queuedAt >= item.queuedAt) break;
+      heap[at] = below;
+      below.heapIndex = at;
+      at = child;
     }
-    heap[i] = last;
-    return top;
+    heap[at] = item;
+    item.heapIndex = at;
   }
 }

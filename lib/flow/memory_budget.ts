@@ -34,6 +34,13 @@ export class MemoryBudget {
   readonly #waiters = new Set<BudgetWaiter>();
   #flows = 0;
   #usedBytes = 0;
+  /** Lanes whose window is larger than the first grant. */
+  grown = 0;
+
+  /** What each of them may have at most, so that none lives on the others' share. */
+  get fairWindowBytes(): number {
+    return Math.floor(this.#sharedBytes / 4 / Math.max(1, this.grown));
+  }
 
   /** @throws {RangeError} the reserve of `maxFlows` flows is over `totalBytes` */
   constructor({ totalBytes, maxFlows }: MemoryBudgetOptions) {

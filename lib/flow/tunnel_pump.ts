@@ -19,13 +19,21 @@ export interface TunnelPumpOptions {
   readonly onEnd: (end: LaneEnd) => void;
 }
 
+/** What is read ahead at most while the flow takes nothing. */
+const FILL_BYTES = 64 * 1024;
+
 /** The side of the socket: reads no further than the flow takes, and tells it what the socket took. */
 export class TunnelPump implements ByteSink {
   readonly #options: TunnelPumpOptions;
   readonly #socket: TunnelSocket;
   readonly #flow: ByteFlow;
-  /** Wakes the reading side when the flow takes more. */
-  #wake: (() => void) | null = null;
+  /** The flow did not take all; it says when it takes more. */
+  #waiting = false;
+  #offering = false;
+  /** A read is in flight; another may have begun it. */
+  #reading = false;
+  /** The flow was told of the socket's end. */
+  #finished = false;
   #read = 0;
   /** Bytes given to the writer, and how many of them the flow was told of. */
   #written = 0;
@@ -45,7 +53,7 @@ export class TunnelPump implements ByteSink {
 
   /** Starts to read; call it once, when the flow may take bytes. */
   start(): void {
-    void this.#readAll();
+    this.#offer();
   }
 
   data(bytes: Uint8Array): void {
@@ -62,44 +70,56 @@ export class TunnelPump implements ByteSink {
   }
 
   room(): void {
-    this.#wake?.();
+    this.#waiting = false;
+    if (!this.#offering) this.#offer();
   }
 
   ended(end: LaneEnd): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#idle?.cancel();
-    this.#wake?.();
     if (end.reason === "ok") void this.#closeOrderly();
     else this.#socket.reset();
     this.#options.onEnd(end);
   }
 
-  async #readAll(): Promise<void> {
+  #offer(): void {
     const { reader } = this.#socket;
-    try {
-      for (;;) {
-        while (reader.unread > 0) {
-          const size = this.#flow.offer(reader.buffer, reader.start, reader.end);
-          if (this.#ended) return;
-          reader.start += size;
-          this.#read += size;
-          this.#busy();
-          if (reader.unread > 0) {
-            await new Promise<void>((resolve) => this.#wake = resolve);
-            this.#wake = null;
-            if (this.#ended) return;
-          }
-        }
-        if (reader.ended || !await reader.more()) break;
-        if (this.#ended) return;
-      }
-    } catch {
-      this.#flow.reset("reset");
-      return;
+    if (reader.unread > 0 && !this.#waiting && !this.#ended) {
+      this.#offering = true;
+      const size = this.#flow.offer(reader.buffer, reader.start, reader.end);
+      this.#offering = false;
+      if (this.#ended) return;
+      reader.start += size;
+      this.#read += size;
+      this.#busy();
+      this.#waiting = reader.unread > 0;
     }
-    if (!this.#ended) this.#flow.finish();
+    this.#fill();
   }
+
+  /** Reads on, also while the flow takes nothing: what waits together goes in one frame. */
+  #fill(): void {
+    const { reader } = this.#socket;
+    if (this.#ended || this.#reading) return;
+    if (reader.ended) {
+      if (reader.unread > 0 || this.#finished) return;
+      this.#finished = true;
+      this.#flow.finish();
+    } else if (reader.unread < FILL_BYTES) {
+      this.#reading = true;
+      reader.more().then(this.#onRead, this.#onFailed);
+    }
+  }
+
+  readonly #onRead = (): void => {
+    this.#reading = false;
+    if (!this.#ended) this.#offer();
+  };
+
+  readonly #onFailed = (): void => {
+    if (!this.#ended) this.#flow.reset("reset");
+  };
 
   #taken(): void {
     const taken = this.#written - this.#socket.writer.pendingBytes;

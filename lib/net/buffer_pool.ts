@@ -9,7 +9,7 @@ export const SMALLEST_BUFFER_BYTES = 4 * 1024;
 /** Largest buffer that is kept; larger ones are left to the garbage collector. */
 export const LARGEST_POOLED_BYTES = 1024 * 1024;
 /** All free buffers together never hold more than this. */
-export const POOL_LIMIT_BYTES = 16 * 1024 * 1024;
+export const POOL_LIMIT_BYTES = 32 * 1024 * 1024;
 
 /** One stack for each size class: 4 KiB, 8 KiB, … 1 MiB. */
 const classes: Uint8Array<ArrayBuffer>[][] = [];

@@ -30,6 +30,7 @@ export class TcpTunnelSocket implements TunnelSocket {
   onTaken: (() => void) | null = null;
   onError: (() => void) | null = null;
   #closed = false;
+  #shut: Promise<void> | null = null;
 
   constructor(socket: Deno.TcpConn) {
     this.#socket = socket;
@@ -41,7 +42,7 @@ export class TcpTunnelSocket implements TunnelSocket {
   }
 
   closeWrite(): Promise<void> {
-    return this.#socket.closeWrite();
+    return this.#shut ??= this.#socket.closeWrite();
   }
 
   close(): void {

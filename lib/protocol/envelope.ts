@@ -128,8 +128,8 @@ export type Envelope =
     /** Use the reply subject as it came: not an object, so no envelope of any peer. */
     readonly replyAsIs: boolean;
   }
-  /** Nothing can be answered; `text` is for the log. */
-  | { readonly kind: "drop"; readonly text: string };
+  /** Nothing can be answered; `text` is for the log. `done`: nothing was asked for either. */
+  | { readonly kind: "drop"; readonly text: string; readonly done?: true };
 
 /** Reads one message of the request plane; checks in the order of wire-protocol.md section 9. */
 export function decodeEnvelope(
@@ -163,7 +163,7 @@ export function decodeEnvelope(
   if (type === "cancel") {
     const cancel = readCancel(value);
     return cancel === null
-      ? { kind: "drop", text: "cancel without a cancel object or request id" }
+      ? { kind: "drop", text: "cancel without a cancel object or request id", done: true }
       : { kind: "cancel", cancel };
   }
   if (type !== "" && type !== "request") return invalid("Invalid request envelope type");

@@ -65,6 +65,16 @@ export async function dialTarget(target: Target, options: DialOptions): Promise<
   try {
     if (signal.aborted) throw canceled();
     const addresses = await permittedAddresses(target, options, clock.signal);
+    if (addresses.length === 1) {
+      try {
+        return await connect({ hostname: addresses[0]!, port: target.port }, clock.signal);
+      } catch (error) {
+        if (signal.aborted) throw canceled();
+        throw clock.signal.aborted
+          ? timedOut(target, connectTimeoutMs)
+          : mostTelling([error], target);
+      }
+    }
     const { won, failures } = await race(interleaved(addresses), {
       attempt: (hostname, ended) => connect({ hostname, port: target.port }, ended),
       discard: (socket) => socket.close(),

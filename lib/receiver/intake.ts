@@ -81,7 +81,8 @@ export class Intake {
     switch (envelope.kind) {
       case "drop":
         this.#options.drop(envelope.text);
-        delivery.term(envelope.text);
+        if (envelope.done) delivery.ack();
+        else delivery.term(envelope.text);
         return;
       case "cancel":
         this.#options.executions.cancel(

@@ -5,6 +5,7 @@
 import { answerError, answerFailure } from "../ingress/answers.ts";
 import type { IngressRequest } from "../ingress/connection.ts";
 import { isLocalTarget, type LocalApp, serveLocal } from "../ingress/local.ts";
+import type { Logger } from "../logger.ts";
 import { serveConnect } from "../requester/connect.ts";
 import type { Requester } from "../requester/requester.ts";
 
@@ -17,7 +18,12 @@ export interface HttpEntryOptions {
   /** Null at a receiver. */
   readonly requester: () => Requester | null;
   readonly stopping: () => boolean;
+  readonly logger: Logger;
 }
+
+/** Why proxy traffic is refused while there are no users. */
+export const PROXY_LOCKED =
+  "Proxy auth safety lock: there are no proxy users; PROXY_AUTH_ENABLED=false opens the proxy to all";
 
 /** Sorts requests: local routes, proxy traffic, and those to carry. */
 export class HttpEntry {
@@ -66,8 +72,10 @@ export class HttpEntry {
     const { response, head } = request;
     const connect = head.method === "CONNECT";
     if (connect || head.framing.kind !== "none") response.closeAfter();
-    if (this.#options.proxyLocked) response.answer(404, "text/plain", "Not Found");
-    else if (!connect) {
+    if (this.#options.proxyLocked) {
+      this.#options.logger.info("request refused", { status: 404, detail: PROXY_LOCKED });
+      response.answer(404, "text/plain", "Not Found");
+    } else if (!connect) {
       const message = "This version does not serve proxy requests in absolute form";
       answerError(response, 501, message, "not_implemented");
     } else if (this.#options.stopping()) {

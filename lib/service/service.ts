@@ -17,7 +17,7 @@ import type { Receiver } from "../receiver/receiver.ts";
 import type { Requester } from "../requester/requester.ts";
 import { type AutoTransport, connectTransport } from "../transport/jetstream/auto_transport.ts";
 import { type Duplicate, duplicateError, Presence } from "../transport/presence.ts";
-import { HttpEntry } from "./http_entry.ts";
+import { HttpEntry, PROXY_LOCKED } from "./http_entry.ts";
 import { Ports } from "./ports.ts";
 import { makeReceiver, makeRequester, type RoleParts, rootsOf } from "./roles.ts";
 import { transportOptions } from "./transport_options.ts";
@@ -174,7 +174,13 @@ export class Service {
       proxyLocked: config.proxyAuthEnabled,
       requester: () => this.#requester,
       stopping: () => this.#stopping,
+      logger: this.#logger,
     });
+    if (config.serviceRole === "requester" && config.proxyAuthEnabled) {
+      // Who wants a proxy is told why there is none; for all others it is as it should be.
+      if (config.socks5Enabled) this.#logger.warn(PROXY_LOCKED);
+      else this.#logger.info(PROXY_LOCKED);
+    }
     return new Ports(config, this.#logger, {
       http: (request) => entry.handle(request),
       admin: (request) => void serveLocal(app, request),

@@ -39,7 +39,7 @@ export interface LaneHooks {
 export type LaneOptions = ConnectionOptions & { readonly natswayLane?: LaneHooks };
 
 /** Low mark of the output: who waits in `drained` goes on here. */
-export const LOW_MARK_BYTES = 2 * 1024 * 1024;
+export const LOW_MARK_BYTES = 256 * 1024;
 const WRITE_BUFFER_BYTES = 128 * 1024;
 const READ_BUFFER_BYTES = 256 * 1024;
 

@@ -26,7 +26,7 @@ import type { PublishOptions, TransportStatus } from "./types.ts";
 export type { LinkOptions } from "./link_dialer.ts";
 
 /** Senders wait in `drained` from so many pending bytes on. */
-export const HIGH_MARK_BYTES = 4 * 1024 * 1024;
+export const HIGH_MARK_BYTES = 512 * 1024;
 /** At so many pending bytes `publish` refuses: somebody does not wait. */
 export const HARD_CAP_BYTES = 64 * 1024 * 1024;
 

@@ -89,7 +89,7 @@ Deno.test("The schedule calls in order of time, each item once, and says when it
   const schedule = new LaneSchedule((at) => earlier.push(at));
   let now = 0;
   const item = (name: string): Scheduled => (
-    { queuedAt: Infinity, run: () => called.push([name, now]) }
+    { queuedAt: Infinity, heapIndex: -1, run: () => called.push([name, now]) }
   );
   const [a, b, c] = [item("a"), item("b"), item("c")];
   schedule.set(a, 30);

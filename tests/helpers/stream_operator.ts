@@ -74,6 +74,13 @@ export class StreamOperator {
     return await this.#ask(`STREAM.MSG.GET.${STREAM}`, { seq });
   }
 
+  /** Place of the newest request. */
+  async lastRequest(): Promise<number> {
+    const question = { last_by_subj: "to.proxy.requests.>" };
+    const { message } = await this.#ask(`STREAM.MSG.GET.${STREAM}`, question);
+    return (message as { seq: number }).seq;
+  }
+
   /** The pool's durable as an operator makes it, with an `ack_wait` of his own. */
   async addDurable(ackWaitMs: number, more: Record<string, unknown> = {}): Promise<void> {
     const config = {
