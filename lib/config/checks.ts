@@ -5,13 +5,7 @@
 import { formatHostPort } from "./addresses.ts";
 import { embeddedMistakes } from "./embedded_checks.ts";
 import { isLoopbackHost } from "./forward_rules.ts";
-import type { Config, SettingKey } from "./settings.ts";
-
-/** Settings while they are being read: those with a mistake are missing. */
-export type Draft = { -readonly [K in SettingKey]?: Config[K] };
-
-/** Whether a setting was given, and not left to its default. */
-export type IsGiven = (key: SettingKey) => boolean;
+import type { Draft, IsGiven } from "./draft.ts";
 
 /** What MAX_FLOWS sets aside for each flow, whatever it carries (extensions.md section 5). */
 const FLOW_RESERVE_BYTES = 16 * 1024;

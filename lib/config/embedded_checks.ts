@@ -2,7 +2,7 @@
  * What the settings of the embedded nats-server must hold together (configuration.md section 5).
  * @module
  */
-import type { Draft, IsGiven } from "./checks.ts";
+import type { Draft, IsGiven } from "./draft.ts";
 
 /**
  * The mistakes in the order of the contract. Only what is generated has to be complete: a ready

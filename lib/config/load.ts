@@ -4,7 +4,8 @@
  */
 import { ConfigError, errorText } from "../errors.ts";
 import { natsAddress, withoutUserPart } from "./addresses.ts";
-import { type Draft, mistakesTogether } from "./checks.ts";
+import { mistakesTogether } from "./checks.ts";
+import type { Draft } from "./draft.ts";
 import { parseEnvFile } from "./env_file.ts";
 import { RefusedError } from "./kinds.ts";
 import { IGNORED, nearestTyped, nearMiss, NOT_SERVED, NOT_SERVED_FLAGS } from "./names.ts";

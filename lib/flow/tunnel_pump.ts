@@ -85,15 +85,15 @@ export class TunnelPump implements ByteSink {
 
   #offer(): void {
     const { reader } = this.#socket;
-    if (reader.unread > 0 && !this.#waiting && !this.#ended) {
-      this.#offering = true;
+    while (reader.unread > 0 && !this.#waiting && !this.#ended) {
+      this.#waiting = this.#offering = true; // `room` may come before this is over
       const size = this.#flow.offer(reader.buffer, reader.start, reader.end);
       this.#offering = false;
       if (this.#ended) return;
       reader.start += size;
       this.#read += size;
       this.#busy();
-      this.#waiting = reader.unread > 0;
+      if (reader.unread === 0) this.#waiting = false;
     }
     this.#fill();
   }

@@ -14,12 +14,15 @@ class FakeFlow implements ByteFlow {
   /** How many bytes it still takes. */
   room = Infinity;
   deliveredBytes = 0;
+  /** Called at the end of each offer, before it returns. */
+  offered = () => {};
 
   offer(buffer: Uint8Array, start: number, end: number): number {
     const size = Math.min(end - start, this.room);
     this.room -= size;
     this.taken += latin1(buffer.subarray(start, start + size));
     this.log.add(`offer ${end - start}`);
+    this.offered();
     return size;
   }
 
@@ -125,6 +128,19 @@ Deno.test("A flow that takes no more is offered what came meanwhile together, an
     for (let turn = 0; turn < 20; turn++) await Promise.resolve();
   }
   assert.ok(sent <= 160 * 1024, `${sent} octets were read ahead`);
+});
+
+Deno.test("Room that is made while an offer is under way is used", async () => {
+  using rig = startPump();
+  rig.flow.room = 3;
+  rig.flow.offered = () => {
+    rig.flow.offered = () => {};
+    rig.flow.room = Infinity;
+    rig.pump.room();
+  };
+  rig.socket.send("abcdefgh");
+  await rig.flow.says("offer 5");
+  assert.equal(rig.flow.taken, "abcdefgh");
 });
 
 Deno.test("A client that takes nothing is told of no further than what it took", async () => {

@@ -1,27 +1,14 @@
 import assert from "node:assert/strict";
 import { latin1 } from "../helpers/bytes.ts";
+import { withChildServer } from "../helpers/child_server.ts";
 import { TestSocket } from "../helpers/socket.ts";
-import { within } from "../helpers/wait.ts";
 
 // Resets take rights that tests do not have (all of /proc), so they happen in a process of their own.
 const SERVER = new URL("./reset_server.ts", import.meta.url).pathname;
 
 /** Runs `reset_server.ts`: it answers by the path, and takes the socket of a CONNECT. */
 async function withServer(run: (port: number) => Promise<void>): Promise<void> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--quiet", SERVER],
-    stdout: "piped",
-    stdin: "null",
-  }).spawn();
-  const reader = child.stdout.getReader();
-  try {
-    const { value } = await within(reader.read(), 20_000, "the port");
-    await run(Number(new TextDecoder().decode(value)));
-  } finally {
-    await reader.cancel();
-    child.kill("SIGKILL");
-    await child.status;
-  }
+  await withChildServer(SERVER, [], run);
 }
 
 /** The body of the response to one request, and how the connection ended. */

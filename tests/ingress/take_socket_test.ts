@@ -144,8 +144,10 @@ Deno.test("A tunnel outlives drain and the idle time, and ends with the server's
   await using rig = waitingPort({ keepaliveTimeoutMs: 50 });
   await using client = await rig.connect();
   const tunnel = await taken(rig, client);
+  // A younger connection that is idle is closed: so the tunnel's idle time is over as well.
+  await using younger = await rig.connect();
+  await younger.waitEnd();
   rig.server.drain();
-  await new Promise((resolve) => setTimeout(resolve, 150));
   await client.write("alive");
   assert.equal(await next(tunnel), "alive");
   assert.equal(rig.server.connections, 1);

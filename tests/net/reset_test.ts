@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { pattern } from "../helpers/bytes.ts";
+import { withChildServer } from "../helpers/child_server.ts";
 import { TestSocket } from "../helpers/socket.ts";
-import { within } from "../helpers/wait.ts";
 
 // Resets take rights that tests do not have (all of /proc), so they happen in a process of their own.
 const RESETTER = new URL("./resetter.ts", import.meta.url).pathname;
@@ -12,20 +12,7 @@ async function withResetter(
   hostname: string,
   run: (port: number) => Promise<void>,
 ): Promise<void> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--quiet", RESETTER, how, hostname],
-    stdout: "piped",
-    stdin: "null",
-  }).spawn();
-  const reader = child.stdout.getReader();
-  try {
-    const { value } = await within(reader.read(), 20_000, "the port");
-    await run(Number(new TextDecoder().decode(value)));
-  } finally {
-    await reader.cancel();
-    child.kill("SIGKILL");
-    await child.status;
-  }
+  await withChildServer(RESETTER, [how, hostname], run);
 }
 
 async function connect(port: number, hostname: string): Promise<TestSocket> {

@@ -280,7 +280,7 @@ Deno.test("Frames of another epoch, and for nobody, change nothing; a probe for 
   const session = rig.open("s");
   await session.established();
   const foreign = octets("12345678");
-  session.up(dataFrame(0, "XXX", { epoch: foreign }));
+  session.up(dataFrame(0, "ZZZ", { epoch: foreign }));
   session.up(encodeClose(foreign, 0, "reset"));
   session.up(encodeEof(foreign, 0));
   session.up(octets("\x01"));

@@ -219,7 +219,7 @@ Deno.test("Frames that come for a flow of a Ruby peer are foreign", () => {
   using rig = new RequesterRig();
   const sent = rig.send();
   rig.answer(sent, start(sent, STREAM));
-  rig.answer(sent, headFrame({ fin: false, serviceId: "worker-2", body: "XXX" }));
+  rig.answer(sent, headFrame({ fin: false, serviceId: "worker-2", body: "ZZZ" }));
   assert.equal(rig.transport.to("to.proxy.cancel.worker-2.").length, 1);
   assert.equal(sent.client.response.bodyBytes, 0);
 });

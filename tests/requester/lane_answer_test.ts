@@ -226,12 +226,12 @@ Deno.test("Two executions are never spliced: foreign frames are dropped, their o
   using rig = new RequesterRig();
   const sent = bound(rig);
   const toOthers = () => rig.transport.all.filter((one) => one.subject.includes(".worker-2."));
-  rig.answer(sent, dataFrame(4, "XXX", { epoch: FOREIGN }));
+  rig.answer(sent, dataFrame(4, "ZZZ", { epoch: FOREIGN }));
   rig.answer(sent, encodeClose(FOREIGN, 4, "gap"));
   rig.answer(sent, encodeGone(FOREIGN, "gap"));
   assert.equal(toOthers().length, 0, "its owner is not known yet");
   const other = { epoch: FOREIGN, serviceId: "worker-2" };
-  rig.answer(sent, headFrame({ ...other, fin: false, body: "XXX" }));
+  rig.answer(sent, headFrame({ ...other, fin: false, body: "ZZZ" }));
   rig.answer(sent, encodeProbe(FOREIGN, 4, 1, "worker-2"));
   const [cancel, gone, ...more] = toOthers();
   assert.equal(cancel?.subject, `to.proxy.cancel.worker-2.${sent.id}`);
@@ -240,7 +240,7 @@ Deno.test("Two executions are never spliced: foreign frames are dropped, their o
   assert.deepEqual(gone.frame, { type: 6, epoch: FOREIGN, reason: "gone" });
   assert.equal(more.length, 0);
   rig.answer(sent, { type: "response_start", status: 500 });
-  rig.answer(sent, { type: "response_chunk", body: "XXX" });
+  rig.answer(sent, { type: "response_chunk", body: "ZZZ" });
   rig.answer(sent, { type: "response_end" });
   rig.answer(sent, dataFrame(4, "", { fin: true }));
   assert.ok((await sent.client.text()).endsWith("3\r\nabc\r\n0\r\n\r\n"));
@@ -250,7 +250,7 @@ Deno.test("Two executions are never spliced: foreign frames are dropped, their o
 Deno.test("A foreign execution that is whole in its first frame needs no cancel", () => {
   using rig = new RequesterRig();
   const sent = bound(rig);
-  rig.answer(sent, headFrame({ epoch: FOREIGN, serviceId: "worker-2", body: "XXX" }));
+  rig.answer(sent, headFrame({ epoch: FOREIGN, serviceId: "worker-2", body: "ZZZ" }));
   assert.equal(rig.transport.to("to.proxy.cancel.").length, 0);
 });
 

@@ -99,7 +99,7 @@ Deno.test("Target bytes that overtake session_established are kept for it", asyn
   using rig = new RequesterRig();
   const session = new SessionRig(rig);
   session.downstream(dataFrame(0, "banner"));
-  session.downstream(dataFrame(0, "XXX", { epoch: FOREIGN }));
+  session.downstream(dataFrame(0, "ZZZ", { epoch: FOREIGN }));
   session.establish();
   await session.client.socket.gets("banner");
 });
@@ -118,7 +118,7 @@ Deno.test("A second execution is cancelled with its epoch; the session goes on w
   session.establish();
   session.establish({ epoch: FOREIGN, receiverServiceId: "worker-2" });
   session.establish({ epoch: FOREIGN, receiverServiceId: "a.>" });
-  session.downstream(dataFrame(0, "XXX", { epoch: FOREIGN }));
+  session.downstream(dataFrame(0, "ZZZ", { epoch: FOREIGN }));
   session.event(headFrame({ code: "target_refused", epoch: FOREIGN }));
   assert.deepEqual(session.cancels, ["worker-2 foreign_epoch b1b2b3b4b5b6b7b8"]);
   session.downstream(dataFrame(0, "fine"));

@@ -1,107 +1,19 @@
 import assert from "node:assert/strict";
+import { latin1 } from "../helpers/bytes.ts";
+import { NatsClient } from "../helpers/nats_client.ts";
 import { type NatsServer, startNats } from "../helpers/nats_server.ts";
 import { type Natsway, type Settings, startNatsway } from "../helpers/natsway.ts";
 import { within } from "../helpers/wait.ts";
-import { startRig } from "../helpers/rig.ts";
 
-const CLI_MS = 20_000;
-
-/** Runs NATS's own command line, with nothing of this machine's settings, and returns what it prints. */
-async function nats(server: NatsServer, ...args: string[]): Promise<string> {
-  const home = await Deno.makeTempDir({ prefix: "natsway-cli-" });
-  const command = Deno.env.get("NATS_CLI") ?? "nats";
-  let child: Deno.ChildProcess;
-  try {
-    child = new Deno.Command(command, {
-      args: ["--server", server.url, ...args],
-      clearEnv: true,
-      env: { PATH: Deno.env.get("PATH") ?? "", HOME: home, NO_COLOR: "1" },
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-  } catch (cause) {
-    await Deno.remove(home, { recursive: true });
-    const how = "go install github.com/nats-io/natscli/nats@v0.5.0";
-    throw new Error(`no NATS command line: ${how}, or name it in NATS_CLI`, { cause });
-  }
-  try {
-    const output = await within(child.output(), CLI_MS, `the end of nats ${args.join(" ")}`);
-    const stdout = new TextDecoder().decode(output.stdout);
-    const stderr = new TextDecoder().decode(output.stderr);
-    assert.equal(output.code, 0, `nats ${args.join(" ")}: ${stdout}${stderr}`);
-    return stdout;
-  } finally {
-    await Deno.remove(home, { recursive: true });
-  }
+/** The instances that answer to the name natsway. Those that have ended cannot: one round trip shows all. */
+async function listed(server: NatsServer): Promise<string[]> {
+  await using client = await NatsClient.connect(server.port);
+  const answers = await client.subscribe("test.presence");
+  await client.publish("$SRV.PING.natsway", "", { reply: "test.presence" });
+  await answers.find(() => true, { ms: 10_000, what: "an answer of a process" });
+  await client.flush();
+  return answers.events.map((answer) => JSON.parse(latin1(answer.data)).id);
 }
-
-interface ServiceInfo {
-  readonly id: string;
-  readonly version: string;
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly endpoints: readonly EndpointStats[] | null;
-}
-
-interface EndpointStats {
-  readonly name: string;
-  readonly subject: string;
-  readonly queue_group: string;
-  readonly num_requests: number;
-  readonly num_errors: number;
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
-async function natsJson<T>(server: NatsServer, ...args: string[]): Promise<T> {
-  return JSON.parse(await nats(server, ...args, "--json")) as T;
-}
-
-function instanceOf(list: readonly ServiceInfo[], serviceId: string): ServiceInfo {
-  const found = list.find((one) => one.metadata["service_id"] === serviceId);
-  assert.ok(found !== undefined, `${serviceId} is in ${JSON.stringify(list)}`);
-  return found;
-}
-
-Deno.test("nats micro ls, info and stats natsway show both roles with their load", async () => {
-  await using rig = await startRig({
-    requesterSettings: { SERVICE_ID: "edge-1", MAX_FLOWS: "123" },
-    receiverSettings: { SERVICE_ID: "worker-1" },
-  });
-  for (let i = 0; i < 3; i++) assert.equal((await rig.request(`/${i}`)).status, 200);
-  await rig.receiver.flowClosed((event) => event["target"] === "/2");
-
-  const listed = await natsJson<ServiceInfo[]>(rig.nats, "micro", "ls", "natsway");
-  assert.equal(listed.length, 2, JSON.stringify(listed));
-  const requester = instanceOf(listed, "edge-1");
-  const receiver = instanceOf(listed, "worker-1");
-  assert.deepEqual(
-    [requester.metadata["role"], receiver.metadata["role"]],
-    ["requester", "receiver"],
-  );
-  assert.match(receiver.version, /^\d+\.\d+\.\d+/);
-  assert.match(await nats(rig.nats, "micro", "ls"), new RegExp(`natsway[^]*${receiver.id}`));
-
-  const { info, stats } = await natsJson<{ info: ServiceInfo; stats: ServiceInfo }>(
-    rig.nats,
-    "micro",
-    "info",
-    "natsway",
-    receiver.id,
-  );
-  assert.equal(info.id, receiver.id);
-  assert.equal(info.endpoints?.[0]?.name, "requests");
-  assert.equal(info.endpoints[0].subject, "to.proxy.requests.>");
-  assert.equal(stats.endpoints?.[0]?.num_requests, 3);
-  assert.match(await nats(rig.nats, "micro", "info", "natsway", requester.id), /edge-1/);
-
-  const all = await natsJson<ServiceInfo[]>(rig.nats, "micro", "stats", "natsway");
-  const load = all.find((one) => one.id === requester.id)?.endpoints?.[0];
-  assert.equal(load?.num_requests, 3);
-  assert.equal(load.num_errors, 0);
-  assert.equal(load.data["flows"], 0);
-  assert.equal(load.data["max_flows"], 123);
-  assert.match(await nats(rig.nats, "micro", "stats", "natsway"), new RegExp(receiver.id));
-});
 
 /** Settings for one role, with a SERVICE_ID that another process has. */
 function settings(server: NatsServer, role: string): Settings {
@@ -137,8 +49,7 @@ for (const roles of [["requester", "requester"], ["receiver", "requester"]] as c
     const line = named(second);
     assert.deepEqual(line.roles, [roles[1], roles[0]]);
     assert.equal(new Set(line.instances).size, 2);
-    const [running] = await natsJson<ServiceInfo[]>(server, "micro", "ls", "natsway");
-    assert.equal(running?.id, line.instances[1]);
+    assert.deepEqual(await listed(server), [line.instances[1]]);
     assert.equal(first.running, true);
   });
 }
@@ -160,8 +71,7 @@ Deno.test("of two processes with one SERVICE_ID that start at once exactly one s
     await using third = await start(server, "receiver", "nothing");
     assert.equal((await third.ended(30_000)).code, 3, third.described("exit code"));
     assert.equal(named(third).instances[1], survivor);
-    const listed = await natsJson<ServiceInfo[]>(server, "micro", "ls", "natsway");
-    assert.deepEqual(listed.map((info) => info.id), [survivor]);
+    assert.deepEqual(await listed(server), [survivor]);
     assert.equal(other.running, true);
   }
 });

@@ -6,8 +6,8 @@
 
 import type { NatsLink } from "../link.ts";
 import type { Inbound } from "../types.ts";
-import { backOffMs } from "./back_off.ts";
 import { PullInbox } from "./pull_inbox.ts";
+import { PullLife } from "./pull_life.ts";
 import type { PullStatus } from "./pull_status.ts";
 
 /** What may be asked for and not delivered yet. */
@@ -20,8 +20,6 @@ const EXPIRES_MS = 30_000;
 export const MESSAGE_OVERHEAD_BYTES = 4096;
 /** After so many refused pulls in a row the consumer is looked at. */
 const MAX_REFUSALS = 5;
-const FIRST_BACK_OFF_MS = 100;
-const MAX_BACK_OFF_MS = 2000;
 
 const ACK = [new TextEncoder().encode("+ACK")];
 
@@ -43,17 +41,20 @@ export interface PlanePullerOptions {
 export class PlanePuller {
   readonly #options: PlanePullerOptions;
   readonly #inbox: PullInbox;
+  readonly #life: PullLife;
   readonly #windowBytes: number;
   #messages = 0;
   #bytes = 0;
   #receivedSincePull = false;
-  #refusals = 0;
-  #retry: ReturnType<typeof setTimeout> | undefined;
-  #ended = false;
 
   constructor(options: PlanePullerOptions) {
     this.#options = options;
     this.#windowBytes = Math.max(PLANE_BYTES, options.maxPayload + MESSAGE_OVERHEAD_BYTES);
+    this.#life = new PullLife({
+      mostRefusals: MAX_REFUSALS,
+      again: () => this.#refill(),
+      onGone: options.onGone,
+    });
     this.#inbox = new PullInbox({
       link: options.link,
       label: options.label,
@@ -63,7 +64,7 @@ export class PlanePuller {
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),
       onStatus: (_number, status) => this.#status(status),
-      onSilence: () => this.#gone("the server sends no heartbeats"),
+      onSilence: () => this.#life.gone("the server sends no heartbeats"),
       waiting: () => this.#messages > 0,
     });
     this.#refill();
@@ -71,8 +72,7 @@ export class PlanePuller {
 
   /** Ends it; resolves when no more comes. */
   async stop(): Promise<void> {
-    this.#ended = true;
-    clearTimeout(this.#retry);
+    this.#life.end();
     await this.#inbox.close();
   }
 
@@ -84,7 +84,7 @@ export class PlanePuller {
   ): void {
     const { link, filter, handler } = this.#options;
     this.#receivedSincePull = true;
-    this.#refusals = 0;
+    this.#life.served();
     this.#messages--;
     // As the server counts it; an id of another length is set right with the end of the pull.
     this.#bytes -= filter.length - 1 + token.length + ackSubject.length + data.length +
@@ -100,7 +100,7 @@ export class PlanePuller {
   #status(status: Exclude<PullStatus, { kind: "heartbeat" }>): void {
     switch (status.kind) {
       case "gone":
-        return this.#gone(status.text);
+        return this.#life.gone(status.text);
       case "busy":
       case "refused":
         return this.#refused(status);
@@ -116,19 +116,14 @@ export class PlanePuller {
   }
 
   /** None of what was asked for is left: what is counted as such was never taken. */
-  #refused({ kind, text }: { readonly kind: string; readonly text: string }): void {
+  #refused(status: { readonly kind: string; readonly text: string }): void {
     this.#messages = 0;
     this.#bytes = 0;
-    if (++this.#refusals > MAX_REFUSALS && kind === "refused") return this.#gone(text);
-    clearTimeout(this.#retry);
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined;
-      this.#refill();
-    }, backOffMs(this.#refusals, FIRST_BACK_OFF_MS, MAX_BACK_OFF_MS));
+    this.#life.refused(status);
   }
 
   #refill(): void {
-    if (this.#ended || this.#retry !== undefined) return;
+    if (this.#life.resting) return;
     if (this.#messages <= 0) this.#messages = this.#bytes = 0;
     if (this.#messages > PLANE_MESSAGES * REFILL && this.#bytes > this.#windowBytes * REFILL) {
       return;
@@ -144,16 +139,9 @@ export class PlanePuller {
 
   /** The next message is larger than all that may be asked for: it is taken alone. */
   #pullOne(): void {
-    if (this.#ended || this.#inbox.pull({ messages: 1 }) === 0) return;
+    if (this.#life.ended || this.#inbox.pull({ messages: 1 }) === 0) return;
     this.#messages = 1;
     this.#bytes = 0;
     this.#receivedSincePull = false;
-  }
-
-  #gone(reason: string): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    clearTimeout(this.#retry);
-    this.#options.onGone(reason);
   }
 }

@@ -5,16 +5,14 @@
  */
 
 import type { NatsLink } from "../link.ts";
-import { backOffMs } from "./back_off.ts";
 import { type Clock, type Moment, momentOf } from "./clock.ts";
 import { PullInbox, SHORT_EXPIRES_MS } from "./pull_inbox.ts";
+import { PullLife } from "./pull_life.ts";
 import type { PullStatus } from "./pull_status.ts";
 import { MESSAGE_OVERHEAD_BYTES } from "./plane_puller.ts";
 
 const PULL_BYTES = 8 * 1024 * 1024;
 const MAX_REFUSALS = 10;
-const FIRST_BACK_OFF_MS = 100;
-const MAX_BACK_OFF_MS = 2000;
 
 export interface RequestPullerOptions {
   readonly link: NatsLink;
@@ -45,16 +43,19 @@ export interface RequestPullerOptions {
 export class RequestPuller {
   readonly #options: RequestPullerOptions;
   readonly #inbox: PullInbox;
+  readonly #life: PullLife;
   #pull: { readonly number: number; left: number; used: boolean } | null = null;
   #pulled: Moment;
   #alone = false;
-  #refusals = 0;
-  #retry: ReturnType<typeof setTimeout> | undefined;
-  #ended = false;
 
   constructor(options: RequestPullerOptions) {
     this.#options = options;
     this.#pulled = momentOf(options.clock);
+    this.#life = new PullLife({
+      mostRefusals: MAX_REFUSALS,
+      again: () => this.more(),
+      onGone: options.onGone,
+    });
     this.#inbox = new PullInbox({
       link: options.link,
       label: "requests",
@@ -69,14 +70,14 @@ export class RequestPuller {
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),
       onStatus: (number, status) => this.#status(number, status),
-      onSilence: () => this.#gone("the server sends no heartbeats"),
+      onSilence: () => this.#life.gone("the server sends no heartbeats"),
       waiting: () => this.#pull !== null,
     });
   }
 
   /** Pulls, if there are free slots and no pull is open. */
   more(): void {
-    if (this.#ended || this.#pull !== null || this.#retry !== undefined) return;
+    if (this.#life.resting || this.#pull !== null) return;
     const { maxBatch, maxBytes, maxPayload, clock } = this.#options;
     const free = Math.min(this.#options.free(), maxBatch ?? Infinity);
     if (!(free >= 1)) return;
@@ -93,8 +94,7 @@ export class RequestPuller {
 
   /** Ends the pull. What is on its way still comes until it resolves. */
   async stop(): Promise<void> {
-    this.#ended = true;
-    clearTimeout(this.#retry);
+    this.#life.end();
     await this.#inbox.close();
   }
 
@@ -104,7 +104,7 @@ export class RequestPuller {
     ackSubject: string,
     headers: Uint8Array | null,
   ): void {
-    this.#refusals = 0;
+    this.#life.served();
     if (this.#pull !== null) {
       this.#pull.used = true;
       if (--this.#pull.left <= 0) this.#pull = null;
@@ -117,7 +117,7 @@ export class RequestPuller {
   }
 
   #status(number: number, status: Exclude<PullStatus, { kind: "heartbeat" }>): void {
-    if (status.kind === "gone") return this.#gone(status.text);
+    if (status.kind === "gone") return this.#life.gone(status.text);
     if (this.#pull?.number !== number) return;
     const { used } = this.#pull;
     this.#pull = null;
@@ -127,19 +127,6 @@ export class RequestPuller {
       this.more();
       return;
     }
-    if (++this.#refusals > MAX_REFUSALS && status.kind === "refused") {
-      return this.#gone(status.text);
-    }
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined;
-      this.more();
-    }, backOffMs(this.#refusals, FIRST_BACK_OFF_MS, MAX_BACK_OFF_MS));
-  }
-
-  #gone(reason: string): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    clearTimeout(this.#retry);
-    this.#options.onGone(reason);
+    this.#life.refused(status);
   }
 }

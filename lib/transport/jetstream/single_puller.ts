@@ -7,14 +7,12 @@
 
 import type { PlanePullerOptions } from "./plane_puller.ts";
 import { PullInbox, SHORT_EXPIRES_MS } from "./pull_inbox.ts";
+import { PullLife } from "./pull_life.ts";
 import type { PullStatus } from "./pull_status.ts";
-import { backOffMs } from "./back_off.ts";
 
 const MIN_OPEN = 2;
 const MAX_OPEN = 128;
 const MAX_REFUSALS = 5;
-const FIRST_BACK_OFF_MS = 100;
-const MAX_BACK_OFF_MS = 2000;
 
 const ACK = [new TextEncoder().encode("+ACK")];
 
@@ -22,16 +20,19 @@ const ACK = [new TextEncoder().encode("+ACK")];
 export class SinglePuller {
   readonly #options: PlanePullerOptions;
   readonly #inbox: PullInbox;
+  readonly #life: PullLife;
   #open = 0;
   #wanted = MIN_OPEN;
   /** Messages since a pull ended empty. */
   #streak = 0;
-  #refusals = 0;
-  #retry: ReturnType<typeof setTimeout> | undefined;
-  #ended = false;
 
   constructor(options: PlanePullerOptions) {
     this.#options = options;
+    this.#life = new PullLife({
+      mostRefusals: MAX_REFUSALS,
+      again: () => this.#refill(),
+      onGone: options.onGone,
+    });
     this.#inbox = new PullInbox({
       link: options.link,
       label: options.label,
@@ -41,7 +42,7 @@ export class SinglePuller {
       onMessage: (token, data, ackSubject, headers) =>
         this.#message(token, data, ackSubject, headers),
       onStatus: (_number, status) => this.#status(status),
-      onSilence: () => this.#gone("the server does not answer pulls"),
+      onSilence: () => this.#life.gone("the server does not answer pulls"),
       waiting: () => this.#open > 0,
     });
     this.#refill();
@@ -49,8 +50,7 @@ export class SinglePuller {
 
   /** Ends it; resolves when no more comes. */
   async stop(): Promise<void> {
-    this.#ended = true;
-    clearTimeout(this.#retry);
+    this.#life.end();
     await this.#inbox.close();
   }
 
@@ -61,7 +61,7 @@ export class SinglePuller {
     headers: Uint8Array | null,
   ): void {
     this.#open--;
-    this.#refusals = 0;
+    this.#life.served();
     // As many in a row as were open: the server had to wait for the next pull.
     if (++this.#streak >= this.#wanted) {
       this.#streak = 0;
@@ -76,32 +76,19 @@ export class SinglePuller {
   }
 
   #status(status: Exclude<PullStatus, { kind: "heartbeat" }>): void {
-    if (status.kind === "gone") return this.#gone(status.text);
+    if (status.kind === "gone") return this.#life.gone(status.text);
     this.#open--;
     this.#streak = 0;
     this.#wanted = Math.max(MIN_OPEN, Math.floor(this.#wanted / 2));
     if (status.kind === "ended") return this.#refill();
-    if (++this.#refusals > MAX_REFUSALS && status.kind === "refused") {
-      return this.#gone(status.text);
-    }
-    this.#retry ??= setTimeout(() => {
-      this.#retry = undefined;
-      this.#refill();
-    }, backOffMs(this.#refusals, FIRST_BACK_OFF_MS, MAX_BACK_OFF_MS));
+    this.#life.refused(status);
   }
 
   #refill(): void {
-    if (this.#ended || this.#retry !== undefined) return;
+    if (this.#life.resting) return;
     while (this.#open < this.#wanted) {
       if (this.#inbox.pull({ messages: 1 }) === 0) return;
       this.#open++;
     }
-  }
-
-  #gone(reason: string): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    clearTimeout(this.#retry);
-    this.#options.onGone(reason);
   }
 }
